@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 from strided_memory import U, close, computed, drawn
 
+from pipeall._kernels.cpu import kernels
 from pipeall._kernels.opencl import cl_devices as opencl
+from pipeall._kernels.opencl.reduce_cl import REDUCTIONS, WHOLE_REDUCTIONS
+from pipeall.graph.ops import reduction_ops
 from pipeall.graph.pointwise import BINARY, INTEGERS, UNARY
 
 
@@ -179,6 +182,11 @@ REDUCE = {
     "logsum": lambda x, axes: np.log(x.sum(axes)),
     "logsumexp": lambda x, axes: np.log(np.exp(x).sum(axes)),
 }
+
+
+def test_every_device_has_every_reduction():
+    assert set(reduction_ops.HOW) == set(kernels.REDUCTIONS) == set(REDUCTIONS)
+    assert WHOLE_REDUCTIONS == set(REDUCTIONS) - set(reduction_ops.FLOAT_ONLY)
 
 
 @pytest.mark.parametrize("how", REDUCE)

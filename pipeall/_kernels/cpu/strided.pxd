@@ -28,9 +28,14 @@ cdef extern from "drivers/reduce.h" nogil:
     ctypedef void (*pa_reduce_columns_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_argmax_rows_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_argmax_columns_f32_fn)(const void *) noexcept nogil
+    ctypedef struct pa_reduction:
+        const char *name
+        int fold, finish
+    const pa_reduction *pa_reductions
+    int pa_reduction_count
     ctypedef struct pa_reduce_op:
         pa_strided src, dst
-        int32_t how
+        int32_t fold, finish
         int32_t *folded
         pa_reduce_f32_fn reduce
         pa_reduce_columns_f32_fn reduce_columns

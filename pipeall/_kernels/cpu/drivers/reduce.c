@@ -19,7 +19,7 @@ enum {
 
 static const float ZEROS[PA_FOLD_COLUMNS];
 
-/* Folds so far of outputs side by side: of e^(x - shift) for PA_LOGSUMEXP. */
+/* Folds so far of outputs side by side: of e^(x - shift) for PA_FINISH_LOG_SHIFTED. */
 typedef struct partials {
     double value[PA_FOLD_COLUMNS], shift[PA_FOLD_COLUMNS];
 } partials;
@@ -43,17 +43,11 @@ void pa_kept_axes(const pa_strided *first, const pa_strided *second, int axis, p
     pa_fold_axes(first, second, folded, kept, &inner, 0);
 }
 
-static int fold_code(int how) {
-    switch (how) {
-    case PA_MAX: return PA_FOLD_MAX;
-    case PA_MIN: return PA_FOLD_MIN;
-    case PA_PROD: return PA_FOLD_PROD;
-    case PA_L1: return PA_FOLD_ABS;
-    case PA_L2:
-    case PA_SUMSQUARE: return PA_FOLD_SQUARES;
-    default: return PA_FOLD_SUM;
-    }
-}
+const pa_reduction pa_reductions[] = {
+#define PA_REDUCTION(name, fold, finish) {#name, PA_FOLD_##fold, PA_FINISH_##finish},
+#include "../reductions.inc"
+};
+const int pa_reduction_count = sizeof pa_reductions / sizeof pa_reductions[0];
 
 static double start_of(int fold) {
     return fold == PA_FOLD_MAX ? -INFINITY : fold == PA_FOLD_MIN ? INFINITY : fold == PA_FOLD_PROD ? 1 : 0;
@@ -71,17 +65,17 @@ static inline double both(int fold, double a, double b) {
 /* The results of n folds, `step` apart. */
 static void finish(const pa_reduce_op *p, int64_t n, const double *value, const double *shift, float *y, int64_t step) {
     const double part = 1 / (double)positions(&p->inner, p->inner.rank);
-    switch (p->how) {
-    case PA_MEAN:
+    switch (p->finish) {
+    case PA_FINISH_MEAN:
         for (int64_t i = 0; i < n; i++) y[i * step] = (float)(value[i] * part);
         break;
-    case PA_L2:
+    case PA_FINISH_ROOT:
         for (int64_t i = 0; i < n; i++) y[i * step] = (float)sqrt(value[i]);
         break;
-    case PA_LOGSUM:
+    case PA_FINISH_LOG:
         for (int64_t i = 0; i < n; i++) y[i * step] = (float)log(value[i]);
         break;
-    case PA_LOGSUMEXP:
+    case PA_FINISH_LOG_SHIFTED:
         for (int64_t i = 0; i < n; i++)
             y[i * step] = (float)(isfinite(shift[i]) ? shift[i] + log(value[i]) : shift[i]);
         break;
@@ -92,18 +86,18 @@ static void finish(const pa_reduce_op *p, int64_t n, const double *value, const 
 
 /* Whether such results can be folded in place. */
 static int folds_are_results(const pa_reduce_op *p, int64_t step) {
-    return step == 1 && p->how != PA_MEAN && p->how != PA_L2 && p->how != PA_LOGSUM && p->how != PA_LOGSUMEXP;
+    return step == 1 && p->finish == PA_FINISH_NONE;
 }
 
 /* The results of n folds in float32, which it may change. */
 static void finish_floats(const pa_reduce_op *p, int64_t n, float *restrict value, float *restrict y, int64_t step) {
     const float count = (float)positions(&p->inner, p->inner.rank);
-    if (p->how == PA_L2) p->unary(PA_UNARY_sqrt, n, value, value, 0, 0);
-    switch (p->how) {
-    case PA_MEAN:
+    if (p->finish == PA_FINISH_ROOT) p->unary(PA_UNARY_sqrt, n, value, value, 0, 0);
+    switch (p->finish) {
+    case PA_FINISH_MEAN:
         for (int64_t i = 0; i < n; i++) y[i * step] = value[i] / count;
         break;
-    case PA_LOGSUM:
+    case PA_FINISH_LOG:
         for (int64_t i = 0; i < n; i++) y[i * step] = (float)log(value[i]);
         break;
     default:
@@ -142,8 +136,8 @@ double pa_fold_elements(const pa_reduce_op *p, int fold, const float *x, int64_t
 
 /* Folds elements [begin, end) of the output whose first is at x. */
 static void fold_one(const pa_reduce_op *p, const float *x, int64_t begin, int64_t end, partials *to) {
-    if (p->how != PA_LOGSUMEXP) {
-        to->value[0] = pa_fold_elements(p, fold_code(p->how), x, begin, end, 0);
+    if (p->finish != PA_FINISH_LOG_SHIFTED) {
+        to->value[0] = pa_fold_elements(p, p->fold, x, begin, end, 0);
         return;
     }
     const double most = pa_fold_elements(p, PA_FOLD_MAX, x, begin, end, 0);
@@ -192,8 +186,8 @@ void pa_moments_columns(const pa_reduce_op *p, const float *x, int64_t columns, 
 
 static void fold_side_by_side(const pa_reduce_op *p, const float *x, int64_t columns, int64_t begin, int64_t end,
                               partials *to) {
-    if (p->how != PA_LOGSUMEXP) {
-        pa_fold_columns(p, fold_code(p->how), x, columns, begin, end, ZEROS, to->value);
+    if (p->finish != PA_FINISH_LOG_SHIFTED) {
+        pa_fold_columns(p, p->fold, x, columns, begin, end, ZEROS, to->value);
         return;
     }
     float shift[PA_FOLD_COLUMNS];
@@ -204,8 +198,8 @@ static void fold_side_by_side(const pa_reduce_op *p, const float *x, int64_t col
 
 /* Adds the folds of another piece of the same n outputs. */
 static void join(const pa_reduce_op *p, int64_t n, partials *total, const partials *next) {
-    if (p->how != PA_LOGSUMEXP) {
-        add_doubles(fold_code(p->how), n, total->value, next->value);
+    if (p->finish != PA_FINISH_LOG_SHIFTED) {
+        add_doubles(p->fold, n, total->value, next->value);
         return;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -228,7 +222,7 @@ static void reduce_runs(const context *ctx, int64_t begin, int64_t end, int thre
         const walk w = walk_from(&p->kept, last + 1, i);
         float *y = (float *)pa_at(&p->dst, ctx->bases) + w.offset[1], *to = direct ? y : folds;
         n = min64(min64(direct ? size : BLOCK, size - i % size), end - i);
-        p->reduce(fold_code(p->how), n, p->inner.size[0], (const float *)pa_at(&p->src, ctx->bases) + w.offset[0], x_step, 0,
+        p->reduce(p->fold, n, p->inner.size[0], (const float *)pa_at(&p->src, ctx->bases) + w.offset[0], x_step, 0,
                   to);
         if (!direct) finish_floats(p, n, folds, y, y_step);
     }
@@ -275,7 +269,7 @@ static void reduce_floats(const context *ctx, int64_t begin, int64_t end, int th
 static void reduce_columns(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_reduce_op *p = ctx->op;
-    const int fold = fold_code(p->how);
+    const int fold = p->fold;
     float folds[PA_FOLD_COLUMNS];
     for (int64_t unit = begin; unit < end; unit++) {
         const outputs o = outputs_of(p, ctx->bases, unit);
@@ -344,11 +338,11 @@ static void reduce_wholes(const context *ctx, int64_t begin, int64_t end, int th
     walk w = walk_from(&p->kept, p->kept.rank, begin);
     for (int64_t i = begin; i < end; i++, walk_on(&w)) {
         const void *x = elements_at(pa_at(&p->src, ctx->bases), &p->src, w.offset[0]);
-        const int exponential = p->how == PA_LOGSUMEXP;
-        int64_t y = fold_wholes(p, exponential ? PA_FOLD_MAX : fold_code(p->how), x, 0, NULL);
-        if (p->how == PA_MEAN) y /= positions(&p->inner, p->inner.rank);
-        if (p->how == PA_L2) y = (int64_t)sqrt((double)y);
-        if (p->how == PA_LOGSUM) y = y > 0 ? (int64_t)log((double)y) : 0;
+        const int exponential = p->finish == PA_FINISH_LOG_SHIFTED;
+        int64_t y = fold_wholes(p, exponential ? PA_FOLD_MAX : p->fold, x, 0, NULL);
+        if (p->finish == PA_FINISH_MEAN) y /= positions(&p->inner, p->inner.rank);
+        if (p->finish == PA_FINISH_ROOT) y = (int64_t)sqrt((double)y);
+        if (p->finish == PA_FINISH_LOG) y = y > 0 ? (int64_t)log((double)y) : 0;
         if (exponential) {
             double sum = 0;
             fold_wholes(p, 0, x, (double)y, &sum);
@@ -381,7 +375,7 @@ void pa_reduce_step(const void *op, void *const *bases, void *scratch, pa_team *
     } else if (p->pieces == 1) {
         const int short_run = p->inner.rank == 1 && p->inner.stride[0][0] == 1 && p->inner.size[0] <= RUN;
         const int short_columns = p->columns && positions(&p->inner, p->inner.rank) <= ROWS;
-        const range_fn range = p->how == PA_LOGSUMEXP ? reduce_floats
+        const range_fn range = p->finish == PA_FINISH_LOG_SHIFTED ? reduce_floats
                                : short_columns        ? reduce_columns
                                : short_run            ? reduce_runs
                                                       : reduce_floats;

@@ -7,23 +7,20 @@
 #include "../kernels.h"
 #include "nd_loop.h"
 
-typedef enum pa_reduction {
-    PA_SUM,
-    PA_MEAN,
-    PA_MAX,
-    PA_MIN,
-    PA_PROD,
-    PA_L1,
-    PA_L2,
-    PA_SUMSQUARE,
-    PA_LOGSUM,
-    PA_LOGSUMEXP
+/* What becomes of the fold of all elements. LOG_SHIFTED: of e^(x - shift), shift being the largest; its logarithm plus shift. */
+enum { PA_FINISH_NONE, PA_FINISH_MEAN, PA_FINISH_ROOT, PA_FINISH_LOG, PA_FINISH_LOG_SHIFTED };
+
+typedef struct pa_reduction {
+    const char *name;
+    int fold, finish;
 } pa_reduction;
+extern const pa_reduction pa_reductions[]; /* the lines of reductions.inc */
+extern const int pa_reduction_count;
 
 /* dst is of src's type: float32, or an integer or bool, which are folded in 64 bits and lose what their type lacks. */
 typedef struct pa_reduce_op {
     pa_strided src, dst;
-    int32_t how; /* pa_reduction */
+    int32_t fold, finish; /* pa_reduction */
     int32_t folded[PA_DIMS]; /* whether along an axis */
     pa_reduce_f32_fn reduce;
     pa_reduce_columns_f32_fn reduce_columns;

@@ -1,7 +1,6 @@
 # Part of kernels.pyx: steps that fold axes of strided operands.
 
-# reduction -> pa_reduction of reduce.h, which are in this order
-REDUCTIONS = {how: i for i, how in enumerate("sum mean max min prod l1 l2 sumsquare logsum logsumexp".split())}
+REDUCTIONS = {pa_reductions[i].name.decode(): i for i in range(pa_reduction_count)}  # of reductions.inc
 WHOLE_TYPES = ("int8", "uint8", "int32", "int64")
 
 
@@ -59,7 +58,9 @@ def add_reduce(CpuProgram self, step):
     self.check(how in REDUCTIONS, step, f"one of {', '.join(REDUCTIONS)}", how)
     types = ("float32", *WHOLE_TYPES, "bool") if how in ("max", "min") else ("float32", *WHOLE_TYPES)
     types_are(self, step, {"src": types, "dst": (x.dtype,)})
-    op.src, op.dst, op.how = self.strided(step, x), folded_dst(self, step, axes), REDUCTIONS[how]
+    op.src, op.dst = self.strided(step, x), folded_dst(self, step, axes)
+    cdef const pa_reduction *reduction = &pa_reductions[<int>REDUCTIONS[how]]
+    op.fold, op.finish = reduction.fold, reduction.finish
     for axis in axes:
         op.folded[<int>axis] = 1
     op.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...ops.reduction_ops import FLOAT_ONLY
 from ..read.build import Builder, OnnxNode, operator
 from .pointwise_nodes import with_number
 
@@ -13,7 +14,6 @@ HOW = {
     "ReduceLogSumExp": "logsumexp",
 }  # fmt: skip
 SMALL = ("bool", "int8", "uint8")  # are compared as int32
-FLOAT_ONLY = ("l2", "logsum", "logsumexp")
 
 
 @operator(" ".join(HOW), "axes keepdims noop_with_empty_axes", "constant axes")
