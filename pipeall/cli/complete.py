@@ -29,10 +29,10 @@ def any_file(context: click.Context, parameter: click.Parameter, begun: str) -> 
 def files(*suffixes: str, names: Iterable[str] = ()) -> Completer:
     """Files of these suffixes, the folders on the way to them, and names beside them."""
 
-    def found(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    def by_suffix(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
         return _items(begun, names, suffixes)
 
-    return found
+    return by_suffix
 
 
 def models(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -73,22 +73,22 @@ def _components(context: click.Context) -> dict[str, str]:
     try:
         if name := context.params.get("board"):
             return {part.name: part.letter for part in Board.load(name).components.values()}
-        found = {part.name: part.letter for part in Board.detect(gpu=False).components.values()}
+        letters = {part.name: part.letter for part in Board.detect(gpu=False).components.values()}
     except PipeallError:  # a board that the command itself will refuse, in words
         return {}
-    return found | {"gpu": "G"}
+    return letters | {"gpu": "G"}
 
 
 def _items(begun: str, names: Iterable[str], suffixes: tuple[str, ...] = ()) -> list[CompletionItem]:
     """The names and files that begin so. Folders alone are left to the shell, which adds no space after them."""
-    found = [name for name in names if name.startswith(begun)]
+    matches = [name for name in names if name.startswith(begun)]
     folders: list[str] = []
     if suffixes:
         for path in sorted(glob(f"{escape(begun)}*")):
             if os.path.isdir(path):
                 folders.append(f"{path}/")
             elif path.lower().endswith(suffixes):
-                found.append(path)
-    if found:
-        return [CompletionItem(text) for text in (*found, *folders)]
+                matches.append(path)
+    if matches:
+        return [CompletionItem(text) for text in (*matches, *folders)]
     return [CompletionItem(begun, type="dir")] if folders else []

@@ -236,10 +236,10 @@ class Bytes(click.ParamType):
     }
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", str(value).strip().lower())
-        if not found or found[2] not in self.UNITS or not float(found[1]):
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", str(value).strip().lower())
+        if not match or match[2] not in self.UNITS or not float(match[1]):
             self.fail(f"expected a size such as 8GB, 512MB or 4GiB, got {value!r}", param, ctx)
-        return float(found[1]) * self.UNITS[found[2]]
+        return float(match[1]) * self.UNITS[match[2]]
 
 
 class InputValue(click.ParamType):

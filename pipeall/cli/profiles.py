@@ -59,25 +59,25 @@ def write_tuning(path: str, quiet: bool) -> None:
         print_text(f"{path}: timings of {shapes} shapes")
 
 
-def times_lines(found: Profile, board: Board | None = None) -> list[str]:
+def times_lines(profile: Profile, board: Board | None = None) -> list[str]:
     """Lines that say where modelled times are from, and how far off they may be; of measured ones that other programs
     disturbed, how much."""
-    if not found.modelled:
-        others = found.about.get("others_cores")
+    if not profile.modelled:
+        others = profile.about.get("others_cores")
         return [BUSY.format(what="the profile was measured", cores=others)] if disturbed(others) else []
-    line = f"times of {found.about.get('board')}: {found.about.get('times')}"
-    if board and board.model and found.about.get("times") in (REGRESSION, PRICE_LIST):
+    line = f"times of {profile.about.get('board')}: {profile.about.get('times')}"
+    if board and board.model and profile.about.get("times") in (REGRESSION, PRICE_LIST):
         errors = {
             unit: fmean(map(abs, row.values()))
             for unit, row in board.model.errors.items()
-            if row and unit in found.units
+            if row and unit in profile.units
         }
         if errors:
             shares = ", ".join(f"{unit} {error:.0%}" for unit, error in errors.items())
             line += f"; off by {shares} on average for networks left out of its fit"
     lines = [line]
-    if found.error:
-        shares = ", ".join(f"{unit} {error:.0%}" for unit, error in found.error.items())
+    if profile.error:
+        shares = ", ".join(f"{unit} {error:.0%}" for unit, error in profile.error.items())
         lines.append(f"in four of five cases these times are not further off than {shares}")
     return lines
 

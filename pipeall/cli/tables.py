@@ -133,18 +133,18 @@ def _total(widths: Sequence[int]) -> int:
 
 def _widths(block: Sequence[TableColumn], width: int | None) -> list[int]:
     """Columns of the terminal for each: headings fold first, then texts, and numbers only where nothing else helps."""
-    found = [column.full for column in block]
+    widths = [column.full for column in block]
     for floors in (
         [column.folded_heading for column in block],
         [column.least for column in block],
         [LEAST] * len(block),
     ):
-        while width is not None and _total(found) > width:
-            places = [place for place, floor in enumerate(floors) if found[place] > floor]
+        while width is not None and _total(widths) > width:
+            places = [place for place, floor in enumerate(floors) if widths[place] > floor]
             if not places:
                 break
-            found[max(places, key=found.__getitem__)] -= 1
-    return found
+            widths[max(places, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def _block_lines(block: Sequence[TableColumn], rows: int, width: int | None) -> list[str]:

@@ -172,7 +172,7 @@ def busy_machine():
 @two_clusters
 def test_what_is_measured_beside_busy_programs_is_marked(busy_machine, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
-    from pipeall.cli import figures as plot
+    from pipeall.cli.bench import bench_plot as plot
 
     drawn = []
     monkeypatch.setattr(plot, "save", lambda figure, path: drawn.append(figure))
@@ -285,7 +285,8 @@ def bars(axes):
 @two_clusters
 def test_the_plot_shows_the_figures(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
-    from pipeall.cli import figures as plot
+    from pipeall.cli import figures
+    from pipeall.cli.bench import bench_plot as plot
 
     drawn = []
 
@@ -297,7 +298,7 @@ def test_the_plot_shows_the_figures(tmp_path, monkeypatch):
     path = tmp_path / "fig7.png"
     found = document("bench", "quick", "other", "--components", "B,L", "--plot", path, *QUICK)
     with Image.open(path) as image:
-        assert image.format == "PNG" and image.size == tuple(round(side * plot.DPI) for side in plot.INCHES)
+        assert image.format == "PNG" and image.size == tuple(round(side * figures.DPI) for side in figures.INCHES)
         assert len(image.convert("L").getcolors()) > 10  # not blank: antialiased text and three colours
     (figure,) = drawn
     nets = {net: modes(row for row in found["runs"] if row["net"] == net) for net in ("quick", "other")}

@@ -69,3 +69,33 @@ def test_lineup_of_components_that_cannot_do_all(tmp_path):
     found = baselines(graph, Profile.from_dict(content, "test"), ["big", "little"])
     assert [str(plan) for plan in found.alone] == ["big"] and found.parallel is None
     assert str(found.pipelines[0].plan).startswith("big-little:")
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize(
+    ("command", "labels"),
+    [
+        (
+            "simulate tiny --board TOY --frames 20",
+            ["latency, ms", "mean ms a frame of each stage"],
+        ),
+        ("search tiny --board TOY", ["throughput, frames per second", "latency without queueing, ms"]),
+        ("profile layers tiny --units B --seconds 0.01", ["FLOP for each byte", "GFLOP/s"]),
+    ],
+)
+def test_plots_name_their_axes(command, labels, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
+    from matplotlib.figure import Figure
+
+    drawn, save = [], Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *more, **how: (drawn.append(figure), save(figure, *more, **how))
+    )
+    board, path = toy_board(tmp_path / "toy.json"), tmp_path / "plot.png"
+    result = invoke(*(board if word == "TOY" else word for word in command.split()), "--plot", path)
+    assert result.exit_code == 0 and path.read_bytes().startswith(b"\x89PNG"), result.stderr
+    (figure,) = drawn
+    named = {text for axes in figure.axes for text in (axes.get_xlabel(), axes.get_ylabel())}
+    assert set(labels) <= named and any(
+        len(axes.patches) or len(axes.collections) or len(axes.lines) for axes in figure.axes
+    )

@@ -82,7 +82,7 @@ def bench(
     if time_scale and not board:
         raise ArgumentError("--time-scale: expected --board beside it, this machine has a pace of its own")
     if plot:
-        from ..figures import draw  # before anything is measured in vain
+        from .bench_plot import draw  # before anything is measured in vain
     graphs = {net: load_model(net, finer=finer) for net in nets or NETS}
     if trace and len(graphs) != 1:
         raise ArgumentError(f"--trace: expected one network, got {len(graphs)}")
@@ -93,21 +93,21 @@ def bench(
     seconds, turns = seconds or (4.0 if board else 2.0), turns or (1 if board else 5)
     host = Board.detect() if board else there
     about = machine.describe(host) | {"before": machine.state(host)}
-    found, notes = _compared(graphs, there, names, floating, seconds, turns, time_scale)
+    runs, notes = _compared(graphs, there, names, floating, seconds, turns, time_scale)
     about |= {"after": machine.state(host), "seconds": seconds, "turns": turns}
     about |= {"board": there.model.name if board else None, "time_scale": time_scale}
     with ExitStack() as files:  # after what is printed, which is not lost where they cannot be written
         if plot:
             where = f"{about['board']}, twin" if board else about["model"] or "unknown CPU"
-            files.callback(draw, plot, found, f"{where}: {', '.join(names)}")
+            files.callback(draw, plot, runs, f"{where}: {', '.join(names)}")
         if trace:
-            files.callback(_trace, trace, list(graphs.values())[-1], there, found[-1]["plan"], seconds, time_scale)
+            files.callback(_trace, trace, list(graphs.values())[-1], there, runs[-1]["plan"], seconds, time_scale)
         if as_json:
-            valid, busy = all(row["valid"] for row in found), any(row["disturbed"] for row in found)
+            valid, busy = all(row["valid"] for row in runs), any(row["disturbed"] for row in runs)
             about["components"] = [row for row in there.describe() if row["component"] in names]
-            print_json("bench", **about, valid=valid, disturbed=busy, runs=found, notes=notes, averages=averages(found))
+            print_json("bench", **about, valid=valid, disturbed=busy, runs=runs, notes=notes, averages=averages(runs))
         else:
-            show(about, there, names, found, notes)
+            show(about, there, names, runs, notes)
 
 
 def _compared(
@@ -132,9 +132,9 @@ def _compared(
                     seconds=seconds, turns=turns, floating=floating, time_scale=time_scale, progress=show_progress,
                 )  # fmt: skip
             rows += [row | {"net": net} for row in modes.rows]
-            said = [*([modes.slower] if modes.slower else []), *plan_notes(names, modes.rows)]
-            said += [f"{plan} refused: {reason}" for plan, reason in modes.refused.items()]
-            notes += [f"{net}: {line}" for line in (*said, *times_lines(profile, board))]
+            lines = [*([modes.slower] if modes.slower else []), *plan_notes(names, modes.rows)]
+            lines += [f"{plan} refused: {reason}" for plan, reason in modes.refused.items()]
+            notes += [f"{net}: {line}" for line in (*lines, *times_lines(profile, board))]
             bar.advance(overall)
     return rows, notes
 

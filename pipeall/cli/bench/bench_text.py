@@ -24,17 +24,17 @@ FIGURES = {
 
 
 def show(
-    about: Mapping[str, Any], board: Board, names: Sequence[str], found: Sequence[dict[str, Any]], notes: Sequence[str]
+    about: Mapping[str, Any], board: Board, names: Sequence[str], runs: Sequence[dict[str, Any]], notes: Sequence[str]
 ) -> None:
     """``about`` the machine, the rows of all networks, and what is to be said of them."""
     _show_machine(about, board, names)
-    _show_runs(found)
-    _show_stages(found)
-    _show_averages(found)
-    late = [row["fitting_time_scale"] for row in found if not row["valid"]]
+    _show_runs(runs)
+    _show_stages(runs)
+    _show_averages(runs)
+    late = [row["fitting_time_scale"] for row in runs if not row["valid"]]
     for line in [*notes, *([LATE.format(scale=max(late))] if late else [])]:
         print_text(line)
-    if others := [row["others_cores"] for row in found if row["disturbed"]]:
+    if others := [row["others_cores"] for row in runs if row["disturbed"]]:
         print_text(BUSY.format(what="these rows ran", cores=max(others)))
 
 
@@ -55,13 +55,13 @@ def _show_machine(about: Mapping[str, Any], board: Board, names: Sequence[str]) 
     print_text()
 
 
-def _show_runs(found: Sequence[dict[str, Any]]) -> None:
-    twin, energy = (any(row.get(key) is not None for row in found) for key in ("simulated_fps", "energy_mj"))
+def _show_runs(runs: Sequence[dict[str, Any]]) -> None:
+    twin, energy = (any(row.get(key) is not None for row in runs) for key in ("simulated_fps", "energy_mj"))
     headings = ["network", "mode", "plan", ">FPS", ">x Peak", ">spread %"]
     headings += [">simulated", ">differs %"] if twin else []
     headings += [">p50 ms", ">p95 ms", ">p99 ms", ">worst lane", ">x Peak"]
     headings += [">predicted mJ a frame"] if energy else []
-    cells = [_run_cells(row, twin, energy) for row in found]
+    cells = [_run_cells(row, twin, energy) for row in runs]
     print_table("Throughput at full load; latency without queueing", headings, cells)
 
 
@@ -87,7 +87,7 @@ def mark(row: Mapping[str, Any]) -> str:
     return " BUSY" if row["disturbed"] else ""
 
 
-def _show_stages(found: Sequence[dict[str, Any]]) -> None:
+def _show_stages(runs: Sequence[dict[str, Any]]) -> None:
     stages = [
         (
             row["net"],
@@ -96,7 +96,7 @@ def _show_stages(found: Sequence[dict[str, Any]]) -> None:
             *(f"{stage[f'{key}_ms']:.2f}" for key in ("busy", "wait_in", "wait_out", "map", "copy")),
             f"{100 * stage['use']:.0f}",
         )
-        for row in found
+        for row in runs
         if row["mode"] == "pipe-all"
         for stage in row["stages"]
     ]
@@ -105,8 +105,8 @@ def _show_stages(found: Sequence[dict[str, Any]]) -> None:
         print_table("Stages of Pipe-All at full load: mean ms a frame", headings, stages)
 
 
-def _show_averages(found: Sequence[dict[str, Any]]) -> None:
-    means = averages(found)
+def _show_averages(runs: Sequence[dict[str, Any]]) -> None:
+    means = averages(runs)
     rows = [
         (
             FIGURES[row["figure"]],

@@ -114,14 +114,14 @@ def _peaks() -> dict[str, tuple[float, float]]:
 def _asked_for(
     network: Network, graph: Graph | None, convention: str | None, algorithms: bool, processors: tuple[str, ...]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    asked: dict[str, Any] = {}
     if convention is not None:
-        found["operations"] = report.convention_report(network, convention)
+        asked["operations"] = report.convention_report(network, convention)
     if algorithms:
-        found["algorithms"] = report.algorithm_rows(network)
+        asked["algorithms"] = report.algorithm_rows(network)
     if processors:
-        found["formats"] = {name: report.format_rows(network, graph, name) for name in processors}
-    return found
+        asked["formats"] = {name: report.format_rows(network, graph, name) for name in processors}
+    return asked
 
 
 def _show(content: dict[str, Any], layers: bool, explain: bool) -> None:

@@ -57,20 +57,23 @@ def show_layers(content: Mapping[str, Any]) -> None:
     print_table(f"Layers of {content['name']}", ["layer", "op", "output", *COST_HEADINGS], rows)
 
 
-def show_operations(found: Mapping[str, Any], explain: bool) -> None:
+def show_operations(operations: Mapping[str, Any], explain: bool) -> None:
     """What a tool counts; with ``explain`` why."""
-    more = found["value"] / found["macs"] - 1 if found["macs"] else 0.0
-    print_text(f"{found['convention']} counts {found['value']:,}, {100 * more:+.2f} % beside {found['macs']:,} MACs")
+    more = operations["value"] / operations["macs"] - 1 if operations["macs"] else 0.0
+    print_text(
+        f"{operations['convention']} counts {operations['value']:,}, {100 * more:+.2f} % beside "
+        f"{operations['macs']:,} MACs"
+    )
     print_text()
     if not explain:
         return
     rows = [
         (t["meaning"], f"{t['quantity']:,}", f"x {t['factor']}", f"{t['value']:,}", f"{t['beyond_macs']:+,}")
-        for t in found["terms"]
+        for t in operations["terms"]
     ]
-    rows.append(("all", None, None, f"{found['value']:,}", f"{found['value'] - found['macs']:+,}"))
+    rows.append(("all", None, None, f"{operations['value']:,}", f"{operations['value'] - operations['macs']:+,}"))
     headings = ["term", ">quantity", ">factor", ">counted", ">beyond MACs"]
-    print_table(f"Why {found['convention']} differs", headings, rows)
+    print_table(f"Why {operations['convention']} differs", headings, rows)
 
 
 def show_algorithms(rows: list[Mapping[str, Any]]) -> None:

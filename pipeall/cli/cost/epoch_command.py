@@ -72,17 +72,17 @@ def epoch(
     if len(channels) != 3:
         raise ArgumentError(f"--channels: expected three numbers, got {len(channels)}")
     network, _, _ = read_network(model, input_shape, finer, folded)
-    found = epoch_report(network, samples, disk, bus, 1e9 * gmacs, channels, sample_type, prefetch, trains)
+    times = epoch_report(network, samples, disk, bus, 1e9 * gmacs, channels, sample_type, prefetch, trains)
     if as_json:
-        print_json("epoch-cost", name=network.name, **found)
+        print_json("epoch-cost", name=network.name, **times)
     else:
-        _show(found)
+        _show(times)
 
 
-def _show(found: Mapping[str, Any]) -> None:
+def _show(times: Mapping[str, Any]) -> None:
     parts = ", ".join(
-        f"{name.removesuffix('_s')} {found[name]:,.3g} s" for name in ("load_s", "transfer_s", "compute_s")
+        f"{name.removesuffix('_s')} {times[name]:,.3g} s" for name in ("load_s", "transfer_s", "compute_s")
     )
-    how = "the slowest, with prefetch" if found["prefetch"] else "their sum"
-    kind = "training" if found["training"] else "inference"
-    print_text(f"Epoch of {kind}: {parts}; {how}: {found['total_s']:,.3g} s, bound by the {found['bottleneck']}")
+    how = "the slowest, with prefetch" if times["prefetch"] else "their sum"
+    kind = "training" if times["training"] else "inference"
+    print_text(f"Epoch of {kind}: {parts}; {how}: {times['total_s']:,.3g} s, bound by the {times['bottleneck']}")

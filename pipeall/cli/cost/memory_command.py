@@ -53,33 +53,33 @@ def train(
     if batch is None and not memories:
         raise ArgumentError("cost train: expected --batch, or --memory (with --gpu-memory) to find the largest batch")
     network, _, _ = read_network(model, input_shape, finer, folded)
-    found = training_report(network, optimizer, batch, memories, share)
+    report = training_report(network, optimizer, batch, memories, share)
     if as_json:
-        print_json("training-cost", name=network.name, **found, notes=list(network.notes))
+        print_json("training-cost", name=network.name, **report, notes=list(network.notes))
     else:
-        _show(found)
+        _show(report)
         show_notes(network.notes)
 
 
-def _show(found: Mapping[str, Any]) -> None:
+def _show(report: Mapping[str, Any]) -> None:
     for name, what in (("lecture", "model + batch x (data + 2 x activations)"), ("exact", "by liveness")):
-        row = found[name]
+        row = report[name]
         needs = f"batch {row['batch']} needs {bytes_text(row['bytes'])}"
-        print_text(f"Training, {name} ({what}), {found['optimizer']}: {needs}")
+        print_text(f"Training, {name} ({what}), {report['optimizer']}: {needs}")
         for memory, share in row.get("shares", {}).items():
             print_text(f"  {100 * share:.0f} % of the {memory}'s memory")
         if fit := row.get("largest_batch"):
             limit = bytes_text(fit["limit_bytes"][fit["binding"]])
             print_text(f"  largest batch {fit['batch']}: one more would exceed {limit} of the {fit['binding']}", hang=4)
-    if recommended := found.get("recommended"):
+    if recommended := report.get("recommended"):
         print_text(f"Recommended: batch {recommended['batch']}: {recommended['why']}")
-    lie = found["residence"]
+    lie = report["residence"]
     places = [("disk", "disk_bytes"), ("CPU's memory", "cpu_bytes"), ("GPU's memory", "gpu_bytes")]
     held = ", ".join(f"{place} {bytes_text(lie[key])}" for place, key in places if lie[key])
     print_text(f"Where it lies, without the data set: {held}", hang=2)
     parts = [
         (name.removesuffix("_bytes").replace("_", " "), bytes_text(size))
-        for name, size in found["exact"]["parts"].items()
+        for name, size in report["exact"]["parts"].items()
     ]
     print_text()
-    print_table(f"Exact, batch {found['exact']['batch']}", ["part", ">bytes"], parts)
+    print_table(f"Exact, batch {report['exact']['batch']}", ["part", ">bytes"], parts)

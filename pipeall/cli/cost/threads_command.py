@@ -55,18 +55,20 @@ def threads(
     graphs = [] if training else [load_model(model, finer=finer) for model in models]
     with BackgroundLoad() as beside, progress() as bar, tracked(bar, "threads") as on_progress:
         if training:
-            found = _of_training(models, training, seconds, on_progress)
+            networks = _of_training(models, training, seconds, on_progress)
         else:
-            found = [threads_report(graph.name, engine_times(graph, board, seconds, on_progress)) for graph in graphs]
+            networks = [
+                threads_report(graph.name, engine_times(graph, board, seconds, on_progress)) for graph in graphs
+            ]
     with ExitStack() as files:
         if plot:
             what, unit = ("Training", "samples") if training else ("Throughput", "frames")
             title = f"{what} by number of threads, {about['model'] or 'unknown CPU'}"
-            files.callback(draw_threads, plot, found, title, f"{unit} per second")
+            files.callback(draw_threads, plot, networks, title, f"{unit} per second")
         if as_json:
-            print_json("threads", **about, others_cores=beside.cores, training_batch=training, networks=found)
+            print_json("threads", **about, others_cores=beside.cores, training_batch=training, networks=networks)
             return
-        for network in found:
+        for network in networks:
             show(network, training)
         if disturbed(beside.cores):
             print_text(BUSY.format(what="threads were measured", cores=beside.cores))
@@ -85,9 +87,9 @@ def _of_training(models: Sequence[str], batch: int, seconds: float, progress: Pr
     return reports
 
 
-def show(found: Mapping[str, Any], training: int | None) -> None:
+def show(network: Mapping[str, Any], training: int | None) -> None:
     """``training``: samples of a step, None where frames were measured."""
-    rows = found["rows"]
+    rows = network["rows"]
     cells = [
         (
             r["threads"],
@@ -100,13 +102,13 @@ def show(found: Mapping[str, Any], training: int | None) -> None:
     ]
     headings = [">threads", ">median ms", ">fastest ms", ">samples/s" if training else ">FPS", ">speedup"]
     what = f", training steps of {training}" if training else ""
-    print_table(f"{found['network']}{what} by number of threads", headings, cells)
-    law = found["law"]
+    print_table(f"{network['network']}{what} by number of threads", headings, cells)
+    law = network["law"]
     if law is None:
-        print_text(f"Best here: {found['best_threads']}; a law is fitted from three numbers of threads on.")
+        print_text(f"Best here: {network['best_threads']}; a law is fitted from three numbers of threads on.")
         print_text()
         return
     peak = "more always help" if law["peak_threads"] is None else f"most at {law['peak_threads']:.1f} threads"
     what = f"serial share {law['serial']:.3f}, crosstalk {law['crosstalk']:.4f}, {peak}"
-    print_text(f"Universal scalability law: {what}. Best here: {found['best_threads']}.")
+    print_text(f"Universal scalability law: {what}. Best here: {network['best_threads']}.")
     print_text()

@@ -92,28 +92,28 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
         got = "a file" if isinstance(error, FileExistsError) else error.strerror
         raise ArgumentError(f"{folder}: expected a folder to write into, got {got}") from None
     data = search.training.load()
-    archive, said = _searched(search, folder, workers, quiet=as_json)
+    archive, generations = _searched(search, folder, workers, quiet=as_json)
     if not isfinite(archive.best.score.fitness):
         raise PipeallError(f"nas: none of {len(archive.members)} networks can be trained within the limits")
-    found = winner(search.training, archive.best, options["finish"])
+    best = winner(search.training, archive.best, options["finish"])
     beside = baselines(data)
-    plan = found.placed.choice.plan if found.placed else default_plan(found.graph, Board.detect(gpu=False))[0]
+    plan = best.placed.choice.plan if best.placed else default_plan(best.graph, Board.detect(gpu=False))[0]
     front = archive.front if options["pareto"] else []
     command = _command(folder, data)
     with ExitStack() as files:
         if plot:
-            files.callback(draw_search, folder / PLOT, search.training, archive, said, beside)
-        files.callback(plan.save, folder / PLAN, found.graph, {"board": options["board"] or "this machine"})
-        files.callback(save_onnx, found.graph, folder / MODEL)
+            files.callback(draw_search, folder / PLOT, search.training, archive, generations, beside)
+        files.callback(plan.save, folder / PLAN, best.graph, {"board": options["board"] or "this machine"})
+        files.callback(save_onnx, best.graph, folder / MODEL)
         if not as_json:
-            nas_text.show(search, said, found, beside, str(plan), front, command)
+            nas_text.show(search, generations, best, beside, str(plan), front, command)
             return
         print_json(
             "nas",
             search=search.about(),
-            generations=[{"generation": generation.number, **generation.record()} for generation in said],
-            winner={"candidate": found.member.candidate.code, **found.member.score.record()},
-            accuracy={"judged": found.judged, "tested": found.tested},
+            generations=[{"generation": generation.number, **generation.record()} for generation in generations],
+            winner={"candidate": best.member.candidate.code, **best.member.score.record()},
+            accuracy={"judged": best.judged, "tested": best.tested},
             baselines={name: asdict(figures) for name, figures in beside.items()},
             model=str(folder / MODEL),
             plan=str(plan),
@@ -125,7 +125,7 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
 def _searched(search: Search, folder: Path, workers: str, quiet: bool) -> tuple[Archive, list[Generation]]:
     """The search, with an estimate ahead of it and a line for every network and generation unless ``quiet``."""
     say = (lambda text: None) if quiet else print_text
-    said: list[Generation] = []
+    generations: list[Generation] = []
     with _executor(workers) as pool, progress() as bar:
         task = bar.add_task("networks trained", total=search.candidates)
         numbers = count(1)
@@ -138,9 +138,9 @@ def _searched(search: Search, folder: Path, workers: str, quiet: bool) -> tuple[
         if not (quiet or search.training.supernet or archive.history.scores):
             say(nas_text.estimate(search, int(workers) if workers.isdecimal() else 1))
         for generation in search.generations(archive):
-            said.append(generation)
+            generations.append(generation)
             say(nas_text.line(search, generation))
-    return archive, said
+    return archive, generations
 
 
 @contextmanager

@@ -27,16 +27,16 @@ def draw_search(
     path: str | Path,
     training: Training,
     archive: Archive,
-    said: Sequence[Generation],
+    generations: Sequence[Generation],
     beside: Mapping[str, Baseline],
 ) -> None:
     """Writes PNG. Raises ArgumentError naming the file where it cannot be written."""
     drawn = blank(f"search for {training.load().name}: {len(archive.members)} networks trained", INCHES)
     drawn.get_layout_engine().set(wspace=0.06)
     left, middle, right = drawn.subplots(1, 3)
-    _generations(left, said)
+    _generations(left, generations)
     data = training.load()
-    shown = {"winner": archive.best.candidate, "best of generation 0": said[0].best.candidate}
+    shown = {"winner": archive.best.candidate, "best of generation 0": generations[0].best.candidate}
     outputs = {title: predict(training.result(candidate), data.test.x) for title, candidate in shown.items()}
     draw_deviations(middle, {title: deviations(data, output, data.test.y) for title, output in outputs.items()})
     _trade(right, archive, beside)
@@ -71,10 +71,15 @@ def draw_deviations(axes: Any, curves: Mapping[str, np.ndarray]) -> None:
     _legend(axes)
 
 
-def _generations(axes: Any, said: Sequence[Generation]) -> None:
-    evolved = [generation for generation in said if generation.phase == "evolution"]
+def _generations(axes: Any, generations: Sequence[Generation]) -> None:
+    evolved = [generation for generation in generations if generation.phase == "evolution"]
     numbers = [generation.number for generation in evolved]
-    axes.plot([g.number for g in said], [g.best.score.fitness for g in said], color=COLOURS["best"], label="best F")
+    axes.plot(
+        [g.number for g in generations],
+        [g.best.score.fitness for g in generations],
+        color=COLOURS["best"],
+        label="best F",
+    )
     means = [generation.mean if isfinite(generation.mean) else np.nan for generation in evolved]
     axes.plot(numbers, means, color=COLOURS["mean"], label="mean F")
     other = axes.twinx()
@@ -84,8 +89,8 @@ def _generations(axes: Any, said: Sequence[Generation]) -> None:
     other.set_ylim(0, 1)
     end = evolved[0].predicted
     axes.axvspan(end.expected, end.by, color=COLOURS["mean"], alpha=0.2, linewidth=0, label="predicted end")
-    _label(other, "", "", "diversity")
-    _label(axes, "Generations", "generation", "F")
+    _label(other, "", "", "diversity of the population")
+    _label(axes, "Generations", "generation", "fitness F (less is better)")
     _legend(axes, other)
 
 
@@ -104,7 +109,12 @@ def _trade(axes: Any, archive: Archive, beside: Mapping[str, Baseline]) -> None:
     axes.plot(*zip(*front, strict=True), "o-", markersize=4, color=COLOURS["best"], label="Pareto front")
     for (name, figures), dash in zip(beside.items(), ("--", ":"), strict=True):
         axes.axhline(figures.error, linestyle=dash, color=COLOURS["random"], label=name)
-    _label(axes, "Error and cost", "ms a frame, predicted" if on_board else "weights", "error")
+    _label(
+        axes,
+        "Error and cost",
+        "ms a frame, predicted" if on_board else "number of weights",
+        "error on the validation samples",
+    )
     _legend(axes)
 
 
@@ -119,7 +129,7 @@ def _label(axes: Any, title: str, across: str, up: str) -> None:
 
 def _legend(axes: Any, *others: Any) -> None:
     """Below the panel, where it hides no curve."""
-    found = [panel.get_legend_handles_labels() for panel in (axes, *others)]
-    handles, labels = (sum(lists, []) for lists in zip(*found, strict=True))
+    labelled = [panel.get_legend_handles_labels() for panel in (axes, *others)]
+    handles, labels = (sum(lists, []) for lists in zip(*labelled, strict=True))
     place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2}
     axes.legend(handles, labels, frameon=False, fontsize=SMALL, **place)

@@ -19,8 +19,8 @@ from ..tables import print_table, print_text
 
 def show(
     search: Search,
-    said: list[Generation],
-    found: Winner,
+    generations: list[Generation],
+    best: Winner,
     beside: Mapping[str, Baseline],
     plan: str,
     front: Sequence[Member],
@@ -30,9 +30,9 @@ def show(
     the search went beside what was predicted of it."""
     paper = _of_the_paper(search)
     if paper:
-        print_text(_observed(said, found.member.score.fitness))
-    _show_winner(search, found, plan, paper)
-    _show_beside(search, found, beside, paper)
+        print_text(_observed(generations, best.member.score.fitness))
+    _show_winner(search, best, plan, paper)
+    _show_beside(search, best, beside, paper)
     if front:
         rows = [
             (m.candidate.code, f"{m.score.error:.4f}", f"{m.score.fps:.1f}", f"{m.score.memory_bytes:,}") for m in front
@@ -90,12 +90,12 @@ def _figures(search: Search, score: Score, paper: bool) -> str:
     return ", ".join(words)
 
 
-def _observed(said: list[Generation], least: float) -> str:
+def _observed(generations: list[Generation], least: float) -> str:
     """The Markov chain's prediction from the first generation beside what happened; ``least``: the winner's fitness."""
-    evolved = [generation for generation in said if generation.phase == "evolution"]
+    evolved = [generation for generation in generations if generation.phase == "evolution"]
     first, last = evolved[0], evolved[-1]
-    found = next(
-        (generation.number for generation in said if generation.best.score.fitness == least), "the last, cut off"
+    first_at = next(
+        (generation.number for generation in generations if generation.best.score.fitness == least), "the last, cut off"
     )
     fixed = next((g.number for g in evolved if g.diversity == 0), None)
     ended = (
@@ -103,33 +103,33 @@ def _observed(said: list[Generation], least: float) -> str:
     )
     return (
         f"generations until selection and drift fix every bit: predicted {first.predicted.expected:.1f}, 95 % by "
-        f"{first.predicted.by}; observed: {ended}, winner found in {found}"
+        f"{first.predicted.by}; observed: {ended}, winner found in {first_at}"
     )
 
 
-def _show_winner(search: Search, found: Winner, plan: str, paper: bool) -> None:
-    score = found.member.score
-    rows = [(f"{_measure(search)} on the test set", f"{100 * found.tested:.1f} %")]
+def _show_winner(search: Search, best: Winner, plan: str, paper: bool) -> None:
+    score = best.member.score
+    rows = [(f"{_measure(search)} on the test set", f"{100 * best.tested:.1f} %")]
     if paper:
         rows += [
-            ("candidate", found.member.candidate.code),
+            ("candidate", best.member.candidate.code),
             ("F, mean absolute error", f"{score.fitness:.4f}, {score.error:.4f}"),
         ]
-    rows += [("weights, pruned", f"{found.network.parameters:,}, {100 * score.pruned:.0f} %"), ("plan", plan)]
-    if found.placed:
-        prediction = found.placed.choice.prediction
+    rows += [("weights, pruned", f"{best.network.parameters:,}, {100 * score.pruned:.0f} %"), ("plan", plan)]
+    if best.placed:
+        prediction = best.placed.choice.prediction
         rows.append(
             ("predicted", f"{prediction.fps:.1f} FPS, {prediction.latency_ms:.2f} ms, {score.memory_bytes:,} bytes")
         )
-        if found.placed.interval:
-            rows.append(("FPS in 4 of 5 cases", fps_text(found.placed.interval)))
+        if best.placed.interval:
+            rows.append(("FPS in 4 of 5 cases", fps_text(best.placed.interval)))
     print_table("Winner", ["", ">"], rows)
 
 
-def _show_beside(search: Search, found: Winner, beside: Mapping[str, Baseline], paper: bool) -> None:
+def _show_beside(search: Search, best: Winner, beside: Mapping[str, Baseline], paper: bool) -> None:
     """Of a constant guess F is the error alone: it has no weights and is not pruned."""
     what = _measure(search)
-    rows = [("winner", found.member.score.fitness, found.judged, found.tested)]
+    rows = [("winner", best.member.score.fitness, best.judged, best.tested)]
     rows += [(name, figures.error, figures.judged, figures.tested) for name, figures in beside.items()]
     shown = [
         (name, f"{100 * b:.2f} %", f"{100 * a:.2f} %", *([f"{printed_score(f):.2f}"] if paper else []))
@@ -138,9 +138,9 @@ def _show_beside(search: Search, found: Winner, beside: Mapping[str, Baseline], 
     headings = ["", f">{what}, test", ">validation", *([">100 (1 - F), as table II"] if paper else [])]
     print_table("Beside what needs no search", headings, shown)
     name, linear = list(beside.items())[-1]  # the stronger one
-    verdict = "beats" if found.tested > linear.tested else "does not beat"
+    verdict = "beats" if best.tested > linear.tested else "does not beat"
     print_text(
-        f"{what} {100 * found.tested:.1f} % ({name} {100 * linear.tested:.1f} %): the winner {verdict} it. {what} on "
+        f"{what} {100 * best.tested:.1f} % ({name} {100 * linear.tested:.1f} %): the winner {verdict} it. {what} on "
         "the test set tells what a network is worth; the search itself goes by the mean absolute error per output on "
         "the validation samples, with the number of weights and a target beside it."
     )

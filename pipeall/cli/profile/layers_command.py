@@ -12,7 +12,16 @@ from ...graph.onnx.read.shapes import Shapes
 from ...pipeline.boards.board import Board
 from ...pipeline.measuring.layers import LayerTimes, layer_times
 from ..model_argument import load_model
-from ..options import Command, export_option, json_option, model_options, models_argument, seconds_option, units_option
+from ..options import (
+    Command,
+    export_option,
+    file_option,
+    json_option,
+    model_options,
+    models_argument,
+    seconds_option,
+    units_option,
+)
 from ..output import print_json, progress, shape_text
 from ..plans import unit_names
 from ..profiles import write_tuning
@@ -23,6 +32,7 @@ from ..tables import print_table
 @models_argument
 @units_option
 @seconds_option
+@file_option("--plot", help="Draw the roofline with the layers as PNG.")
 @export_option
 @model_options
 @json_option
@@ -30,6 +40,7 @@ def layers(
     models: tuple[str, ...],
     units: str | None,
     seconds: float,
+    plot: str | None,
     export_tuning: str | None,
     input_shape: Shapes | None,
     finer: int | None,
@@ -38,32 +49,38 @@ def layers(
     """Show what bounds each layer on units, by default on the first CPU.
 
     \b
-    pipeall profile layers mobilenet --units big,gpu
+    pipeall profile layers mobilenet --units big,gpu --plot roofline.png
     pipeall profile layers net.onnx --export-tuning tuning.json
     """
-    names, graphs = unit_names(units), [load_model(model, input_shape, finer) for model in models]
-    _show_layers(graphs, names, seconds, as_json)
+    if plot:
+        from .layers_plot import draw_layers  # before anything is measured in vain
+    graphs = [load_model(model, input_shape, finer) for model in models]
+    networks = _measured(graphs, unit_names(units), seconds)
+    if as_json:
+        print_json("layers", networks=[_content(times) for times in networks])
+    else:
+        for times in networks:
+            _show(times)
+    if plot:
+        draw_layers(plot, networks)
     if export_tuning:
         write_tuning(export_tuning, as_json)
 
 
-def _show_layers(graphs: Sequence[Graph], units: Sequence[str] | None, seconds: float, as_json: bool) -> None:
+def _measured(graphs: Sequence[Graph], units: Sequence[str] | None, seconds: float) -> list[LayerTimes]:
+    """The layers of networks on units; by default on the first CPU."""
     board = Board.detect()
     if units is None:
         units = [next(part.name for part in board.components.values() if part.device.cores)]
     runs = [(graph, unit) for graph in graphs for unit in units]
-    found = []
+    networks = []
     with progress() as bar:
         task = bar.add_task("", total=len(runs))
         for graph, unit in runs:
             bar.update(task, description=f"{graph.name}: {unit}")
-            found.append(layer_times(graph, board, unit, seconds=seconds))
+            networks.append(layer_times(graph, board, unit, seconds=seconds))
             bar.advance(task)
-    if as_json:
-        print_json("layers", networks=[_content(times) for times in found])
-        return
-    for times in found:
-        _show(times)
+    return networks
 
 
 def _content(times: LayerTimes) -> dict:

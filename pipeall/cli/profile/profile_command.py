@@ -115,14 +115,14 @@ def _board(name: str | None, save_board: str | None) -> Board:
 
 def _show_all(profiles: Sequence[Profile], there: Board, as_json: bool) -> None:
     if not as_json:
-        for found in profiles:
-            _show(found)
-            for line in times_lines(found, there):
+        for one in profiles:
+            _show(one)
+            for line in times_lines(one, there):
                 print_text(line)
     elif len(profiles) == 1:
         print_json("profile", **profiles[0].to_dict())
     else:
-        print_json("profiles", profiles=[found.to_dict() for found in profiles])
+        print_json("profiles", profiles=[one.to_dict() for one in profiles])
 
 
 def _profiles(
@@ -168,27 +168,27 @@ def _files(output: str | None, graphs: Sequence[Graph]) -> list[Path | None]:
     return list(files)
 
 
-def _show(found: Profile) -> None:
-    origin = "modelled" if found.modelled else "measured"
-    headings = ["unit", ">ms", ">spread ms", *(f">x beside {other}" for other in found.units), ">W"]
-    title = f"{found.network}, {len(found.groups)} groups, {origin}: whole network, alone"
-    print_table(title, headings, [_unit_row(found, unit, times) for unit, times in found.units.items()])
-    size = max(found.crossing_bytes[1:-1] or found.crossing_bytes)
+def _show(one: Profile) -> None:
+    origin = "modelled" if one.modelled else "measured"
+    headings = ["unit", ">ms", ">spread ms", *(f">x beside {other}" for other in one.units), ">W"]
+    title = f"{one.network}, {len(one.groups)} groups, {origin}: whole network, alone"
+    print_table(title, headings, [_unit_row(one, unit, times) for unit, times in one.units.items()])
+    size = max(one.crossing_bytes[1:-1] or one.crossing_bytes)
     links = []
-    for (sender, receiver), link in found.links.items():
+    for (sender, receiver), link in one.links.items():
         send, receive = link.at(np.array([size], float))
         links.append((sender, receiver, f"{send[0]:.3f}", f"{receive[0]:.3f}"))
     print_table(f"Hand-over of {size:,} bytes, the most that crosses", ["from", "to", ">send ms", ">receive ms"], links)
     refused = [
-        (unit, index, found.groups[index - 1], reason)
-        for unit, times in found.units.items()
+        (unit, index, one.groups[index - 1], reason)
+        for unit, times in one.units.items()
         for index, reason in times.refused.items()
     ]
     if refused:
         print_table("Groups that a unit cannot run", ["unit", ">group", "name", "why"], refused)
 
 
-def _unit_row(found: Profile, unit: str, times: UnitTimes) -> tuple[str | None, ...]:
+def _unit_row(one: Profile, unit: str, times: UnitTimes) -> tuple[str | None, ...]:
     """Cells for a unit: ms, spread, slowdown beside each unit and watts, over the groups that it can run."""
     ms = np.array(times.ms)
     known = np.isfinite(ms)
@@ -198,7 +198,7 @@ def _unit_row(found: Profile, unit: str, times: UnitTimes) -> tuple[str | None, 
     def mean(values: Sequence[float]) -> float:
         return np.average(np.array(values)[known], weights=ms[known]) if ms[known].any() else nan
 
-    beside = [None if unit == other else f"{mean(found.slowdown(unit, other)):.3f}" for other in found.units]
+    beside = [None if unit == other else f"{mean(one.slowdown(unit, other)):.3f}" for other in one.units]
     watts = None if times.power_w is None else f"{mean(times.power_w):.2f}"
     return unit, whole, f"{spread:.2f}", *beside, watts
 

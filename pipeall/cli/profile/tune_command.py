@@ -46,7 +46,7 @@ def tune(
 
 
 def _show_tuning(graphs: Sequence[Graph], component: Component, as_json: bool) -> None:
-    found: list[list[Tuned]] = []
+    results: list[list[Tuned]] = []
     with progress() as bar:
         for graph in graphs:
             task = bar.add_task(graph.name, total=None)
@@ -54,16 +54,16 @@ def _show_tuning(graphs: Sequence[Graph], component: Component, as_json: bool) -
             def show(shape: str, done: int, total: int, task=task, name=graph.name) -> None:
                 bar.update(task, description=f"{name}: {shape}", completed=done, total=total)
 
-            found.append(component.device.tune(graph, show))
+            results.append(component.device.tune(graph, show))
             bar.remove_task(task)
     if as_json:
         networks = [
             {"network": graph.name, "shapes": [asdict(tuned) for tuned in rows]}
-            for graph, rows in zip(graphs, found, strict=True)
+            for graph, rows in zip(graphs, results, strict=True)
         ]
         print_json("gpu-tuning", component=component.description, networks=networks)
         return
-    for graph, rows in zip(graphs, found, strict=True):
+    for graph, rows in zip(graphs, results, strict=True):
         headings = ["shape", "default", ">us", "fastest", ">us", ">gain"]
         title = f"{graph.name}: convolutions on {component.description}; the fastest are used from now on"
         print_table(title, headings, map(_row, rows))

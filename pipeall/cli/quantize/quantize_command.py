@@ -135,10 +135,10 @@ def _photos(
         raise ArgumentError("PHOTO: expected pictures, or arrays alone without --preprocess, got both")
     if files:
         return (frame for file in files for frame in _frames(graph, file)), None
-    found = sources.find(words, recursive)
-    if strange := [source.name for source in found if source.kind != "photo"]:
+    photos = sources.find(words, recursive)
+    if strange := [source.name for source in photos if source.kind != "photo"]:
         raise ArgumentError(f"PHOTO: expected pictures, folders or arrays, got {strange[0]}")
-    return (read(Path(source.name)) for source in found), _picture(graph, pixels)
+    return (read(Path(source.name)) for source in photos), _picture(graph, pixels)
 
 
 def _frames(graph: Graph, file: Path) -> Iterator[dict[str, np.ndarray]]:

@@ -109,17 +109,17 @@ def run(
     the network's profile runs where pipeall profile has measured one here; else all real processors of the board get
     about equal shares of the MACs, whatever their speed.
     """
-    found = sources.find(words, recursive)
-    _check_apart(trace, [model, *(source.name for source in found)])
+    inputs = sources.find(words, recursive)
+    _check_apart(trace, [model, *(source.name for source in inputs)])
     pixels = pixels_given(reading)
     graph = load_model(model, _input_shape(input_shape, pixels.get("size")), finer)
     read = reader(graph, given(reading, TASK), pixels)
     board = Board.detect()
     chosen = chosen_plan(graph, board, plan)
-    drop = drop or ("oldest" if any(source.kind == "live" for source in found) else "none")
-    frames = sources.Frames(found, repeat, None if strict else _tell, paced=drop == "oldest")
+    drop = drop or ("oldest" if any(source.kind == "live" for source in inputs) else "none")
+    frames = sources.Frames(inputs, repeat, None if strict else _tell, paced=drop == "oldest")
     with ExitStack() as open_files:
-        outputs: list[HandOn] = [open_files.enter_context(Drawing(draw, found))] if draw else []
+        outputs: list[HandOn] = [open_files.enter_context(Drawing(draw, inputs))] if draw else []
         page = open_files.enter_context(LivePage(view)) if view else None
         pipe = _pipeline(
             graph, chosen, board, rebalance, slots=slots, trace=trace or False, input=read.fed(frames.layout)

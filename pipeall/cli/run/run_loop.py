@@ -65,7 +65,7 @@ class Ran:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON knows it."""
-        found = {
+        content = {
             "frames": self.frames,
             "warm_up": self.warm_up,
             "unread": self.unread,
@@ -75,8 +75,8 @@ class Ran:
             "each_ms": self.each_ms,
             "stats": self.stats.to_dict(),
         }
-        found |= {"interrupted": True} if self.interrupted else {}
-        return found | ({"error": str(self.broken)} if self.broken else {})
+        content |= {"interrupted": True} if self.interrupted else {}
+        return content | ({"error": str(self.broken)} if self.broken else {})
 
 
 class Meter:
@@ -162,9 +162,9 @@ def _run(
 
         def answer(outputs: dict[str, np.ndarray], placed: Any) -> Any:
             begin_ns = time.perf_counter_ns()
-            found = reader(outputs, placed)
+            answer = reader(outputs, placed)
             meter.spent("answer", begin_ns)
-            return found
+            return answer
 
         shown = bar.add_task(f"{pipe.graph.name} on {pipe.plan}", total=frames.total)
         stream = pipe.stream(frames, drop, answer)

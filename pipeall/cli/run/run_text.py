@@ -54,7 +54,7 @@ class Shown:
 
 def summary(answer: Answer) -> str:
     """What is seen in a few words: "2 person, dog"."""
-    words = [found.name for found in answer.classes[:1]]
+    words = [guess.name for guess in answer.classes[:1]]
     words += [f"{count} {name}" if count > 1 else name for name, count in Counter(b.name for b in answer.boxes).items()]
     words += [line.text or "a line of text" for line in answer.texts]
     words += [] if answer.mask is None else [part["category"] or "foreground" for part in answer.mask.to_dict()]
@@ -72,9 +72,9 @@ def _print_answer(title: str, answer: Answer) -> None:
 
 def _rows(answer: Answer) -> tuple[list[str], list[tuple[Any, ...]]]:
     if answer.classes:
-        if all(found.name == str(found.label) for found in answer.classes):  # it has no names
-            return [">probability", ">class"], [(f"{found.score:.4f}", found.label) for found in answer.classes]
-        rows = [(f"{found.score:.4f}", found.label, found.name) for found in answer.classes]
+        if all(guess.name == str(guess.label) for guess in answer.classes):  # it has no names
+            return [">probability", ">class"], [(f"{guess.score:.4f}", guess.label) for guess in answer.classes]
+        rows = [(f"{guess.score:.4f}", guess.label, guess.name) for guess in answer.classes]
         return [">probability", ">class", "label"], rows
     if answer.boxes:
         edges = ("left", "top", "right", "bottom")

@@ -70,6 +70,7 @@ from .search_text import halves_lines, precision_lines, result_line, show
     "--verify", "verified", type=click.IntRange(0), help=f"How many of them to run; default {VERIFIED}, of a model 0."
 )
 @seconds_option
+@file_option("--plot", help="Draw latency against throughput as PNG.")
 @file_option("--measure-all", "all_path", help="Run every configuration of the units, keep what was measured here.")
 @model_options
 @json_option
@@ -88,6 +89,7 @@ def search(
     top: int,
     verified: int | None,
     seconds: float,
+    plot: str | None,
     all_path: str | None,
     input_shape: Shapes | None,
     finer: int | None,
@@ -104,6 +106,8 @@ def search(
 
     Plans are predicted from a profile; the best few run for real and are ranked by that.
     """
+    if plot:
+        from .search_plot import draw_plans  # before anything is measured in vain
     if profile_path is not None and board is not None:
         raise ArgumentError("--profile: expected no --board beside it, the profile has the times")
     if floating and objective != "throughput":
@@ -126,6 +130,10 @@ def search(
             files.callback(outcome.best.plan.save, output, graph, _about(asked, outcome, machine.describe(there)))
         if every:
             files.callback(every.check)
+        if plot:
+            ran = [(str(row.choice.plan), row.fps, row.latency_p50_ms) for row in outcome.checked]
+            title = f"{graph.name}: plans on {', '.join(profile.units)}"
+            files.callback(draw_plans, plot, title, outcome.result.ranked[:top], outcome.result.pareto, ran)
         if as_json:
             print_json("search", **_content(graph, there, asked, outcome), precisions=choice and asdict(choice))
             return
@@ -144,7 +152,7 @@ def _allowed(
 
 
 def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> dict[str, Any]:
-    profile, found, ran = outcome.profile, outcome.found, outcome.verification
+    profile, result, ran = outcome.profile, outcome.result, outcome.verification
     parallel = ran and ran.parallel
     return {
         "network": graph.name,
@@ -153,14 +161,14 @@ def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> di
         "within_limit": ran is None or ran.within_limits,
         "machine": machine.describe(board),
         "profile": {"modelled": profile.modelled, "about": dict(profile.about)},
-        "evaluated": found.evaluated,
-        "covered": found.covered,
+        "evaluated": result.evaluated,
+        "covered": result.covered,
         "best": str(outcome.best.plan),
-        "ranked": [_choice(choice, asked) | likely(profile, choice.plan) for choice in found.ranked[: asked.top]],
-        "pareto": [_choice(choice, asked) | likely(profile, choice.plan) for choice in found.pareto],
-        "simpler": found.simpler and _choice(found.simpler, asked),
-        "sure": found.sure,
-        "parallel": found.parallel and _choice(found.parallel, asked),
+        "ranked": [_choice(choice, asked) | likely(profile, choice.plan) for choice in result.ranked[: asked.top]],
+        "pareto": [_choice(choice, asked) | likely(profile, choice.plan) for choice in result.pareto],
+        "simpler": result.simpler and _choice(result.simpler, asked),
+        "sure": result.sure,
+        "parallel": result.parallel and _choice(result.parallel, asked),
         "parallel_verified": parallel.to_dict() if isinstance(parallel, Verified) else parallel,
         "verified": [row.to_dict() for row in outcome.checked],
         "refused": dict(ran.refused) if ran else {},

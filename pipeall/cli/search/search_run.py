@@ -75,7 +75,7 @@ class Outcome:
     """
 
     profile: Profile
-    found: SearchResult
+    result: SearchResult
     verification: Verification | None
     best: PredictedPlan
     explanation: Explanation
@@ -97,7 +97,7 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
     here = measured_on(profile, board)
     if not here and (asked.verified or asked.measurements):
         raise ArgumentError("--verify, --measure-all: expected a profile measured on this machine, or a new one")
-    found = search(
+    result = search(
         graph,
         profile,
         asked.objective,
@@ -112,8 +112,8 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
     count = VERIFIED if asked.verified is None else asked.verified
     with tracked(bar, graph.name) as show:
         if here and count:
-            verification = verify(found, board, top=count, seconds=asked.seconds, progress=show)
-        best = verification.rows[0].choice if verification else found.ranked[0]
+            verification = verify(result, board, top=count, seconds=asked.seconds, progress=show)
+        best = verification.rows[0].choice if verification else result.ranked[0]
         if asked.measurements:
             units = asked.units or list(profile.units)
             every = measure_all(
@@ -121,10 +121,10 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
             )
     return Outcome(
         profile,
-        found,
+        result,
         verification,
         best,
-        explain(profile, best.plan, found.ranked[: OTHERS + 1]),
+        explain(profile, best.plan, result.ranked[: OTHERS + 1]),
         every=every,
         before=before,
         after=machine.state(board) if here else None,

@@ -39,22 +39,22 @@ PARALLEL = (
 
 def show(outcome: Outcome, asked: Request, board: Board) -> None:
     """The plans, what ran, the Pareto front, and the reason for the best; then what is to be said of it."""
-    profile, found = outcome.profile, outcome.found
-    count = sum(found.evaluated.values()) + sum(found.covered.values())
+    profile, result = outcome.profile, outcome.result
+    count = sum(result.evaluated.values()) + sum(result.covered.values())
     rate = f" at {asked.min_fps:g} FPS" if asked.rate else ""
     title = f"{profile.network}: best of {count:,} plans for {asked.objective}{rate}, predicted"
-    _show_predicted(title, found.ranked[: asked.top], profile, asked.min_fps if asked.rate else None)
-    if found.sure is not None:
-        better, simpler = BETTER[asked.objective], found.simpler.plan
-        print_text(SURE.format(share=found.sure, best=found.best, better=better, simpler=simpler))
+    _show_predicted(title, result.ranked[: asked.top], profile, asked.min_fps if asked.rate else None)
+    if result.sure is not None:
+        better, simpler = BETTER[asked.objective], result.simpler.plan
+        print_text(SURE.format(share=result.sure, best=result.best, better=better, simpler=simpler))
     if outcome.checked:
         _show_checked(outcome.checked, asked)
         if others := [row.trial.others_cores for row in outcome.checked if disturbed(row.trial.others_cores)]:
             print_text(BUSY.format(what="these plans ran", cores=max(others)))
-    if found.parallel:
+    if result.parallel:
         print_text(_parallel_line(outcome))
     title = "Pareto front, each at its own rate: no other plan is better in all of these"
-    _show_predicted(title, found.pareto, profile)
+    _show_predicted(title, result.pareto, profile)
     print_text("Why, as predicted:")
     for line in outcome.explanation.lines():
         print_text(line, hang=4)
@@ -123,7 +123,7 @@ def _show_predicted(title: str, choices: Sequence[PredictedPlan], profile: Profi
 
 
 def _parallel_line(outcome: Outcome) -> str:
-    prediction, ran = outcome.found.parallel.prediction, outcome.verification and outcome.verification.parallel
+    prediction, ran = outcome.result.parallel.prediction, outcome.verification and outcome.verification.parallel
     rate, best = prediction.fps, outcome.best.prediction.fps
     slowest = f"{prediction.latency_ms:.1f} ms predicted on its slowest component"
     figures = f"{rate:.1f} FPS predicted, {slowest}"
@@ -133,7 +133,7 @@ def _parallel_line(outcome: Outcome) -> str:
         rate, best = ran.fps, outcome.checked[0].fps
         figures = f"{rate:.1f} FPS measured ({prediction.fps:.1f} predicted), {slowest}"
     more = "it" if rate > best else str(outcome.best.plan)
-    return PARALLEL.format(plan=outcome.found.parallel.plan, figures=figures, more=more)
+    return PARALLEL.format(plan=outcome.result.parallel.plan, figures=figures, more=more)
 
 
 def _show_checked(checked: Sequence[Verified], asked: Request) -> None:

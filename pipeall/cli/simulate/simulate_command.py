@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import click
@@ -20,7 +21,16 @@ from ...pipeline.planning.simulate import simulate as run
 from ...pipeline.planning.units import Unit
 from .. import complete
 from ..model_argument import load_model
-from ..options import Command, board_option, json_option, model_argument, model_options, positive_option, seed_option
+from ..options import (
+    Command,
+    board_option,
+    file_option,
+    json_option,
+    model_argument,
+    model_options,
+    positive_option,
+    seed_option,
+)
 from ..output import MODES, print_json, progress
 from ..plans import plan_option, read_plan
 from ..profiles import load_board, times_lines
@@ -44,6 +54,7 @@ from ..tables import print_table, print_text
 @click.option(
     "--depth", type=click.IntRange(1, MAX_DEPTH), help="Frames under way in a lane; default one more than stages."
 )
+@file_option("--plot", help="Draw throughput, latency and the time of each stage as PNG.")
 @seed_option
 @model_options
 @json_option
@@ -56,6 +67,7 @@ def simulate(
     period_ms: float | None,
     slots: int,
     depth: int | None,
+    plot: str | None,
     seed: int,
     input_shape: Shapes | None,
     finer: int | None,
@@ -71,6 +83,8 @@ def simulate(
     Shows throughput, latency, use of each unit and energy. Latency is with as many frames under way as there are
     stages, unless --depth or --period-ms says otherwise.
     """
+    if plot:
+        from .simulate_plot import draw_simulation  # before anything is simulated in vain
     if (board is None) == (profile_path is None):
         raise ArgumentError("simulate: expected either --board NAME or --profile FILE, for the times")
     graph = load_model(model, input_shape, finer)
@@ -88,12 +102,15 @@ def simulate(
             {"mode": mode, "plan": str(each)} | _simulated(profile, each, frames, options, queue)
             for mode, each in bar.track(plans.items(), description=f"{graph.name}: simulated plans")
         ]
-    if as_json:
-        print_json("simulation", network=graph.name, **options, queue=queue, about=dict(profile.about), runs=rows)
-        return
-    _show(graph, rows, queue)
-    for line in times_lines(profile, load_board(board) if board else None):
-        print_text(line)
+    with ExitStack() as files:  # after what is printed, which is not lost where it cannot be written
+        if plot:
+            files.callback(draw_simulation, plot, f"{graph.name}, simulated", rows)
+        if as_json:
+            print_json("simulation", network=graph.name, **options, queue=queue, about=dict(profile.about), runs=rows)
+            return
+        _show(graph, rows, queue)
+        for line in times_lines(profile, load_board(board) if board else None):
+            print_text(line)
 
 
 def _simulated(profile: Profile, plan: Plan, frames: int, options: Mapping[str, Any], queue: bool) -> dict[str, Any]:
@@ -109,9 +126,9 @@ def _simulated(profile: Profile, plan: Plan, frames: int, options: Mapping[str, 
 
 
 def _contest(graph: Graph, profile: Profile) -> dict[str, Plan]:
-    found = baselines(graph, profile, [unit for unit in profile.units if Unit.parse(unit).cores is None])
-    parallel = {"parallel": found.parallel} if found.parallel else {}
-    return {"peak": found.alone[0], **parallel, "pipe-all": found.pipelines[0].plan}
+    compared = baselines(graph, profile, [unit for unit in profile.units if Unit.parse(unit).cores is None])
+    parallel = {"parallel": compared.parallel} if compared.parallel else {}
+    return {"peak": compared.alone[0], **parallel, "pipe-all": compared.pipelines[0].plan}
 
 
 def _show(graph: Graph, rows: Sequence[dict[str, Any]], queue: bool) -> None:

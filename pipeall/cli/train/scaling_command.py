@@ -86,20 +86,20 @@ def _names(models: str) -> list[str]:
 
 def planned(models: Sequence[str], ranks: Sequence[int], batches: Sequence[int]) -> list[Setup]:
     """NumPy on one core, full mode on every number of ranks, and the paper's ghosts for one sample on several."""
-    found = []
+    setups = []
     for model in models:
-        found.append(Setup(model, engine="numpy"))
-        found += [Setup(model, "full", count, batch) for batch in batches for count in ranks]
-        found += [Setup(model, "ghost", count) for count in ranks if count > 1]
-    return found
+        setups.append(Setup(model, engine="numpy"))
+        setups += [Setup(model, "full", count, batch) for batch in batches for count in ranks]
+        setups += [Setup(model, "ghost", count) for count in ranks if count > 1]
+    return setups
 
 
 def report(turns: Mapping[Setup, Sequence[Turn]], before: float | None, during: float | None) -> dict[str, Any]:
     """What was measured, its strong scaling, and what other programs took of the cores."""
-    found = {setup: summary(of) for setup, of in turns.items()}
+    summaries = {setup: summary(of) for setup, of in turns.items()}
     rows = []
-    for setup, turn in found.items():
-        alone = found.get(Setup(setup.model, "full", 1, setup.batch))
+    for setup, turn in summaries.items():
+        alone = summaries.get(Setup(setup.model, "full", 1, setup.batch))
         compared = alone is not None and setup.mode == "full" and setup.ranks > 1
         rows.append(
             asdict(setup)
