@@ -33,10 +33,10 @@ from pipeall.nas.spaces.conv_space import ConvSpace
 from pipeall.nas.spaces.genome import LEVELS, STATES, Candidate, hyper_of
 from pipeall.nas.spaces.tree_space import TreeSpace
 from pipeall.nas.training.augment import TrainingRecipe
-from pipeall.nas.training.baselines import baselines
 from pipeall.nas.training.evaluation import Pruning, Training
 from pipeall.nas.training.fitness import Fitness, deviations, printed_score
 from pipeall.nas.training.prune import prune_vectors
+from pipeall.nas.training.simple_models import baselines
 from pipeall.nas.training.training_loop import predict, train
 from pipeall.nas.training.weighted_network import create, to_graph
 

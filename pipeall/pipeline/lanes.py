@@ -17,7 +17,7 @@ from ..graph.ir import Graph
 from . import runtime
 from .boards.board import Board
 from .boards.emulator import Emulator
-from .boards.units import units
+from .boards.plan_components import units
 from .border import Entry
 from .devices.component import Component
 from .front import spare_unit

@@ -12,9 +12,9 @@ import numpy as np
 
 from ...nas.search.archive import Archive
 from ...nas.search.evolve import Generation
-from ...nas.training.baselines import Baseline
 from ...nas.training.evaluation import Training
 from ...nas.training.fitness import deviations
+from ...nas.training.simple_models import Baseline
 from ...nas.training.training_loop import predict
 from ..figures import blank, save
 

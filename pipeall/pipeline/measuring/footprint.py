@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ...graph.ir import Graph
 from ..boards.board import Board
-from ..boards.units import units
+from ..boards.plan_components import units
 from ..devices.component import Component
 from ..lane import block_bytes, lowered_stages
 from ..planning.plan import Plan, StagePlan

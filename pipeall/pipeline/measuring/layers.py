@@ -21,7 +21,7 @@ from ...graph.ops.registry import OPS, work
 from ...graph.partition import subgraph
 from ...steps import Step, Strided, View, is_depthwise, item_bytes
 from ..boards.board import Board
-from ..boards.units import units
+from ..boards.plan_components import units
 from ..devices.component import Component
 from ..devices.device import Algorithm
 from ..pipeline import Pipeline

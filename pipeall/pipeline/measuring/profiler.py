@@ -25,8 +25,8 @@ from ...graph.partition import subgraph
 from ...progress import Progress, silent
 from ..boards import machine
 from ..boards.board import Board, board_of
+from ..boards.plan_components import units as components_of
 from ..boards.profile_cache import store
-from ..boards.units import units as components_of
 from ..devices.device import unsupported_groups
 from ..lane import LOG_FRAMES
 from ..pipeline import Pipeline
