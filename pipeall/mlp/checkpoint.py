@@ -67,8 +67,8 @@ def load(path: str | Path, net: Perceptron) -> Progress:
     arrays = read_npz(Path(path))
     try:
         meta = json.loads(str(arrays["meta"]))
-        found = meta["format"]
-        if found == OLD:
+        file_format = meta["format"]
+        if file_format == OLD:
             raise ArgumentError(f"{path}: format {OLD!r} has neither seed nor step nor momentum; train anew")
         epoch, steps, best, best_epoch = (meta[key] for key in ("epoch", "steps", "best", "best_epoch"))
         kept = [str(name) for name in meta["kept"]]
@@ -76,8 +76,8 @@ def load(path: str | Path, net: Perceptron) -> Progress:
         if isinstance(error, ArgumentError):
             raise
         raise ArgumentError(f"{path}: expected a checkpoint of format {FORMAT!r}") from None
-    if found != FORMAT:
-        raise ArgumentError(f"{path}: expected format {FORMAT!r}, got {shown(found)}")
+    if file_format != FORMAT:
+        raise ArgumentError(f"{path}: expected format {FORMAT!r}, got {shown(file_format)}")
     expected = about(net)
     for key in dict.fromkeys((*expected, *(set(meta) - OF_PROGRESS))):
         if meta.get(key) != expected.get(key):

@@ -186,9 +186,9 @@ def _main(argument: str) -> None:
         from .comm_mpi import Mpi
 
         comm = Mpi()
-    found = measure(setup, seconds, comm)
+    turn_of_all = measure(setup, seconds, comm)
     if comm.rank == 0:
-        print(json.dumps(asdict(found)))
+        print(json.dumps(asdict(turn_of_all)))
 
 
 if __name__ == "__main__":

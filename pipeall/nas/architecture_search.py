@@ -172,20 +172,20 @@ def activities(training: Training, seed: int) -> list[float]:
     network = create(training.space.decode(training.space.random(random)), data, seed)
     batch = Samples(data.train.x[:PROBED], data.train.y[:PROBED])
     changes: dict[tuple[int, ...], float] = {}  # by training genes
-    found = []
+    activity = []
     for state in range(STATES):
         levels = hyper_of(state)[:TRAINING_GENES]
         if levels not in changes:
             hyper = Candidate((0,), hyper_of(state)).hyperparameters(training.levels)
             losses = train(network, batch, hyper._replace(cycles=hyper.cycles + 1), seed, TrainingRecipe(PROBED))[1]
             changes[levels] = abs(losses[-1] - losses[0])
-        found.append(changes[levels])
-    return found
+        activity.append(changes[levels])
+    return activity
 
 
 @dataclass(frozen=True)
 class Winner:
-    """A network that a search found.
+    """The best network of a search.
 
     judged  accuracy on the samples that judged it; ``tested``: on the test samples
     placed  its best plan, where a board was given

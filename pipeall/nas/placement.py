@@ -105,13 +105,13 @@ def place(graph: Graph, target: Target) -> Placed:
     energy on a board whose power is not.
     """
     profile = _model(target.board).profile(graph)
-    found = search(graph, profile, top=1)
-    best = found.ranked[0]
+    result = search(graph, profile, top=1)
+    best = result.ranked[0]
     if target.limits.max_energy_mj is not None and best.prediction.energy_mj is None:
         raise ArgumentError(f"max energy: expected a board of known power, {target.board!r} is none")
 
     def placed() -> Iterator[Placed]:
-        for choice in (best, *sorted(found.pareto, key=lambda choice: -choice.prediction.fps)):
+        for choice in (best, *sorted(result.pareto, key=lambda choice: -choice.prediction.fps)):
             total = sum(_stage_bytes(graph, stage) for lane in choice.plan.lanes for stage in lane)
             yield Placed(choice, total, interval(profile, choice.plan))
 

@@ -47,17 +47,17 @@ def algorithm_costs(network: Network, layer: Layer) -> list[AlgorithmCost]:
     sides = FLOAT_BYTES * (prod(image) + prod(out))
     kernel, direct = FLOAT_BYTES * prod(weight), 2.0 * macs(network, layer)
     columns = FLOAT_BYTES * layer.attrs.get("group", 1) * prod(weight[1:]) * prod(out[2:])
-    found = [
+    costs = [
         AlgorithmCost("direct", direct, 0, sides, kernel),
         AlgorithmCost("im2col", direct, 0, sides + (columns if prod(weight[2:]) > 1 else 0), kernel),
     ]
     dense = set(layer.attrs.get("dilations", ())) <= {1}
     unit_stride = set(layer.attrs.get("strides", ())) <= {1}
     if dense and unit_stride and weight[2:] == (3, 3) and weight[1] > 1:
-        found += [_winograd(m, image, weight, out) for m in WINOGRAD]
+        costs += [_winograd(m, image, weight, out) for m in WINOGRAD]
     if dense:
-        found.append(_fft(image, weight, out, pads))
-    return found
+        costs.append(_fft(image, weight, out, pads))
+    return costs
 
 
 def _winograd(m: int, image: tuple, weight: tuple, out: tuple) -> AlgorithmCost:

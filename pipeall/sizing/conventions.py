@@ -158,14 +158,14 @@ def counted(network: Network, convention: str) -> int:
 def explained(network: Network, convention: str) -> list[Difference]:
     """The terms that the tool or ``macs`` counts; their ``beyond_macs`` add up to the difference of the two."""
     factors, plain, sums = _factors(convention), CONVENTIONS["macs"], quantities(network)
-    found = []
+    differences = []
     for term in TERMS:
         quantity = sums[term.name]
         if quantity and (term.name in factors or term.name in plain):
             factor = factors.get(term.name, 0)
             beyond_macs = quantity * (factor - plain.get(term.name, 0))
-            found.append(Difference(term.name, term.meaning, quantity, factor, beyond_macs))
-    return found
+            differences.append(Difference(term.name, term.meaning, quantity, factor, beyond_macs))
+    return differences
 
 
 def _factors(convention: str) -> dict[str, int]:

@@ -27,8 +27,7 @@ def arena(graph: Graph) -> Arena:
     """The arena of a graph or sub-graph, lowered as for a device. What lies in ring slots is not part of it."""
     sizes, lifetimes = storages(graph)
     naive = sum(padded(sizes[number]) for number in lifetimes)
-    found = naive, plan_arena(sizes, lifetimes)[1], live_bytes(sizes, lifetimes)
-    return Arena(*found)
+    return Arena(naive, plan_arena(sizes, lifetimes)[1], live_bytes(sizes, lifetimes))
 
 
 def slot_bytes(graph: Graph) -> tuple[int, int]:

@@ -23,7 +23,7 @@ MAX_BATCH = 2**40
 
 
 class TorchModule(Protocol):
-    """What is asked of a ``torch.nn.Module`` here, so that types need no torch."""
+    """The part of a ``torch.nn.Module`` that is used here, so that types need no torch."""
 
     training: bool
 
@@ -31,7 +31,7 @@ class TorchModule(Protocol):
 
 
 class TorchTensor(Protocol):
-    """What is asked of a ``torch.Tensor``."""
+    """The part of a ``torch.Tensor`` that is used here."""
 
     shape: Sequence[int]
     dtype: Any
@@ -39,21 +39,24 @@ class TorchTensor(Protocol):
 
 @dataclass(frozen=True)
 class Size:
-    """What a network costs. Bytes are of float32, of a sample where batches are not named.
+    """What a network costs. Bytes are of float32, and of one sample where there is no batch.
 
-    network  its layers and shapes, as it was sized
+    Attributes
+    ----------
+    network : Network
+        Its layers and shapes.
     """
 
     network: Network
 
     @cached_property
     def total(self) -> Cost:
-        """Parameters, multiply-accumulates, other operations, bytes of weights and activations of all layers."""
+        """All layers together: parameters, multiply-accumulates, other operations, bytes of weights and activations."""
         return network_cost(self.network)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know of these figures, such as BatchNorm that the file lacks."""
+        """Remarks on these figures, such as BatchNorm that the file lacks."""
         return self.network.notes
 
     @property
@@ -63,12 +66,40 @@ class Size:
 
     @checked(batch=whole(1, MAX_BATCH), optimizer=one_of(*OPTIMIZERS))
     def memory(self, batch: int, optimizer: str = "momentum") -> Memory:
-        """Bytes of a training step. ``optimizer``: sgd, momentum or adam. ArgumentError for another."""
+        """Bytes of a training step.
+
+        Parameters
+        ----------
+        batch
+            Samples of the step.
+        optimizer
+            sgd, momentum or adam.
+
+        Raises
+        ------
+        ArgumentError
+            For arguments out of range.
+        """
         return memory_function(self.network, optimizer)(batch)
 
     @checked(memory=number(0), optimizer=one_of(*OPTIMIZERS), share=number(0, 1, above=True))
     def largest_batch(self, memory: float, optimizer: str = "momentum", share: float = batches.SHARE) -> int:
-        """The largest batch that trains within ``share`` of ``memory`` bytes; 0 where not even one sample fits."""
+        """The largest batch that trains within a memory; 0 where not even one sample fits.
+
+        Parameters
+        ----------
+        memory
+            Bytes.
+        optimizer
+            sgd, momentum or adam.
+        share
+            The part of the memory that may be used.
+
+        Raises
+        ------
+        ArgumentError
+            For arguments out of range.
+        """
         at, lecture = memory_function(self.network, optimizer), space(self.network)
         needs = batches.needs_of(lambda size: at(size).total, lecture.model, lecture.data, on_gpu=False)
         return batches.largest_batch(needs, {"cpu": memory}, share).batch
@@ -78,15 +109,30 @@ def cost(
     network: str | os.PathLike[str] | Graph | TorchModule,
     input_shape: Sequence[int] | TorchTensor | Mapping[str, Sequence[int] | TorchTensor] | None = None,
 ) -> Size:
-    """What a network costs, before anything runs: an ONNX file, a ``Graph`` or a ``torch.nn.Module``.
-
-    ``input_shape`` is that of the only input, batch first, or a dict by name; a module needs it, a graph has its own.
-    For an input of a module that is not float32, such as a text's, a tensor of zeros stands for shape and type.
+    """What a network costs, before anything runs. Paper 004 defines the terms.
 
     A module is traced without numbers, in training mode, and is right to the byte in what autograd keeps. A file for
-    inference may lack BatchNorm: see ``Size.notes``. One of standard operators need not run here; a quantized one is
-    loaded, and sized as its graph. Raises ArgumentError for anything else and for shapes that do not fit, ModelError
-    for a file that cannot be read.
+    inference may lack BatchNorm: see ``Size.notes``. A file of standard operators need not run here. A quantized file
+    is loaded and sized as its graph.
+
+    Parameters
+    ----------
+    network
+        An ONNX file, a ``Graph`` or a ``torch.nn.Module``.
+    input_shape
+        Shape of the only input, batch first, or a dict of shapes by input. A module needs it, a graph has its own. For
+        an input of a module that is not float32, such as a text's, a tensor of zeros stands for shape and type.
+
+    Returns
+    -------
+    Size
+
+    Raises
+    ------
+    ArgumentError
+        For another type of network, and for shapes that do not fit.
+    ModelError
+        For a file that cannot be read.
     """
     if isinstance(network, Graph):
         if input_shape is not None:

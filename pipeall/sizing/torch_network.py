@@ -50,14 +50,14 @@ class TorchNetwork:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         last = {name: index for index, layer in enumerate(self.network.layers) for name in layer.inputs}
-        found = {self.network.inputs[0]: x}
+        values = {self.network.inputs[0]: x}
         for index, layer in enumerate(self.network.layers):
-            read = [found[name] if name in found else self.tensors.get(name) for name in layer.inputs]
-            found[layer.outputs[0]] = RUN[layer.op](self.network, layer, read)
+            read = [values[name] if name in values else self.tensors.get(name) for name in layer.inputs]
+            values[layer.outputs[0]] = RUN[layer.op](self.network, layer, read)
             for name in layer.inputs:  # only autograd keeps what it needs
                 if last[name] == index and name not in self.network.outputs:
-                    found.pop(name, None)
-        return found[self.network.outputs[0]]
+                    values.pop(name, None)
+        return values[self.network.outputs[0]]
 
     def step(self, x: torch.Tensor) -> None:
         """A forward pass, and gradients of all weights of the mean square of the output."""

@@ -131,17 +131,17 @@ def saved_by(network: Network) -> list[Saved]:
     """
     root: dict[str, str] = {}  # name of an alias -> name of the memory
     gates = _swish_gates(network)
-    found = []
+    by_layer = []
     for layer in network.layers:
         rule = SAVED.get(layer.op)
         saved = layer.saved or (rule(network, layer) if rule else Saved())
         if not gates.isdisjoint((*layer.inputs, *layer.outputs)):
             saved = Saved(tuple(name for name in saved.tensors if name not in gates))
         tensors = dict.fromkeys(root.get(name, name) for name in saved.tensors if name)
-        found.append(replace(saved, tensors=tuple(tensors)))
+        by_layer.append(replace(saved, tensors=tuple(tensors)))
         if layer.op in ALIASES:
             root[layer.outputs[0]] = root.get(layer.inputs[0], layer.inputs[0])
-    return found
+    return by_layer
 
 
 def _swish_gates(network: Network) -> set[str]:

@@ -97,7 +97,7 @@ def test_the_command(tmp_path):
     space = "--space tree --depth 2 --neurons 8 --samples 60 --cycles 1,1,1 --lr 0.01,0.03,0.1"
     evolution = "--population 4 --generations 1 --guided 0 --instances 2 --budget 8 --start random"
     arguments = ("nas", "--data", "digits", *evolution.split(), "-o")
-    found = [document(*arguments, tmp_path / f"{sets}", *f"{space},inherit={sets}".split()) for sets in (0, 1, 3)]
+    found = [document(*arguments, tmp_path / f"{sets}", *f"{space} --inherit {sets}".split()) for sets in (0, 1, 3)]
     assert [one["search"]["training"]["inherit"] for one in found] == [0, 1, 3]
     assert len({one["generations"][-1]["mean"] for one in found}) == 3
     mobile = "--space mobile --supernet 1 --inherit 2"

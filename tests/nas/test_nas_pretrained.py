@@ -77,10 +77,10 @@ def test_the_command(classifier, tmp_path):
     space = "--space mobile --widths 4,4,8,8 --stages 1 --kernels 3 --samples 40 --cycles 1,1,1"
     few = "--population 2 --generations 0 --guided 0 --budget 2 --start random --instances 1"
     arguments = ("nas", "--data", "digits", *few.split(), "-o", tmp_path)
-    found = document(*arguments, *f"{space},warm={classifier[2]}".split())
+    found = document(*arguments, *f"{space} --pretrained {classifier[2]}".split())
     assert found["search"]["training"]["pretrained"] == str(classifier[2])
     for wrong, message in (
-        (f"{space},warm=nowhere.onnx", "nowhere.onnx"),
+        (f"{space} --pretrained nowhere.onnx", "nowhere.onnx"),
         ("--pretrained a", "expected --space mobile"),
     ):
         result = invoke(*arguments[:-1], tmp_path / "b", *wrong.split())

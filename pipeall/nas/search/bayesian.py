@@ -76,23 +76,23 @@ def _proposal(
 ) -> Candidate | None:
     """The most promising network that is allowed and was not scored yet, among those that ascents pass; None: they pass
     none."""
-    found: tuple[float, Candidate] | None = None
+    best: tuple[float, Candidate] | None = None
     for at in starts:
         while True:
             near = _neighbours(at, archive.space.loci, hyper)
             promise = model.improvement(near)
             for i in np.argsort(-promise):
-                if found and promise[i] <= found[0]:
+                if best and promise[i] <= best[0]:
                     break
                 bits, genes = np.split(near[i], [archive.space.loci])
                 candidate = Candidate(tuple(map(int, bits)), (*map(int, genes), *breeding[TRAINING_GENES:]))
                 if not archive.knows(candidate) and archive.allows(candidate):
-                    found = promise[i], candidate
+                    best = promise[i], candidate
                     break
             if promise.max() <= promise[0] + FLAT:
                 break
             at = near[promise.argmax()]
-    return found and found[1]
+    return best and best[1]
 
 
 @dataclass(frozen=True)

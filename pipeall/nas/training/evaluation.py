@@ -102,7 +102,7 @@ class Training:
     ) -> Score:
         data, hyper = self.load(), candidate.hyperparameters(self.levels)
         if self.supernet:
-            return self._judged(candidate, hyper)
+            return self._score_of_shared(candidate, hyper)
         network = self._begun(candidate, seed, [] if parent is None else [parent, *others][: self.inherit])
         if self.pretrained and parent is None:
             network = with_pretrained(network, _classifier(self.pretrained), data.train.x)
@@ -113,14 +113,14 @@ class Training:
         final, losses = train(network, data.train, hyper, seed, self.recipe, ladder)
         final = calibrated(final, data.train.x)
         networks.save(self._path(candidate, TRAINED), final)
-        (found, right), share = self._figures(final), 0.0
-        if self.pruning and len(losses) == hyper.cycles and found <= self._threshold():
+        (final_error, right), share = self._figures(final), 0.0
+        if self.pruning and len(losses) == hyper.cycles and final_error <= self._threshold():
             final, share = self._pruned(final, hyper, seed)
             networks.save(self._path(candidate, PRUNED), final)
-            found, right = self._figures(final)
+            final_error, right = self._figures(final)
         most = _parameters(self)
-        fitness = self.fitness(found, final.parameters, most, share, hyper)
-        score = self._score(final, fitness if final.architecture.blocks else inf, found, share)
+        fitness = self.fitness(final_error, final.parameters, most, share, hyper)
+        score = self._score(final, fitness if final.architecture.blocks else inf, final_error, share)
         return replace(score, cycles=hyper.cycles, passes=len(losses), rungs=tuple(ladder.errors), accuracy=right)
 
     def _begun(self, candidate: Candidate, seed: int, parents: Sequence[Candidate]) -> WeightedNetwork:
@@ -132,7 +132,7 @@ class Training:
             return tried[0]
         return min(tried, key=lambda network: self._error(calibrated(network, data.train.x)))
 
-    def _judged(self, candidate: Candidate, hyper: Hyper) -> Score:
+    def _score_of_shared(self, candidate: Candidate, hyper: Hyper) -> Score:
         """With shared weights."""
         final = taken(self.space.decode(candidate.bits), self.shared())
         fits = self.fits(final)
@@ -141,9 +141,9 @@ class Training:
         networks.save(self._path(candidate, TRAINED), final)
         if not fits:
             return self._score(final, inf, inf, 0.0)
-        found, right = self._figures(final)
-        fitness = self.fitness(found, final.parameters, _parameters(self), 0.0, hyper)
-        return replace(self._score(final, fitness, found, 0.0), accuracy=right)
+        final_error, right = self._figures(final)
+        fitness = self.fitness(final_error, final.parameters, _parameters(self), 0.0, hyper)
+        return replace(self._score(final, fitness, final_error, 0.0), accuracy=right)
 
     def shared(self) -> WeightedNetwork:
         """The weights of the supernet: trained when they are first asked for, and kept in the folder."""
@@ -171,8 +171,8 @@ class Training:
         """Error and accuracy on the samples that judge; no accuracy where an output is not finite."""
         data = self.load()
         output = predict(network, data.validation.x)
-        found = error(data, output, data.validation.y)
-        return found, accuracy(data, output, data.validation.y) if isfinite(found) else None
+        mean = error(data, output, data.validation.y)
+        return mean, accuracy(data, output, data.validation.y) if isfinite(mean) else None
 
     def _threshold(self) -> float:
         data, own = self.load(), self.pruning.threshold
@@ -192,8 +192,8 @@ class Training:
     def _fits(self, architecture: Architecture) -> bool:
         return self.target is None or _placed(self, architecture).fits(self.target)
 
-    def _score(self, network: WeightedNetwork, fitness: float, found: float, share: float) -> Score:
-        plain = Score(fitness, found, network.parameters, _parameters(self), share)
+    def _score(self, network: WeightedNetwork, fitness: float, error: float, share: float) -> Score:
+        plain = Score(fitness, error, network.parameters, _parameters(self), share)
         if self.target is None:
             return plain
         placed = _placed(self, network.architecture)

@@ -43,12 +43,12 @@ class Halving:
         """The error above which a training ends, for each of its rungs: ``inf`` until there is a best of ``factor``,
         -inf while enough went on."""
         alike = [score for score in earlier if score.cycles == cycles]
-        last, found = self.window * self.factor, []
+        last, bounds = self.window * self.factor, []
         for rung, passes in enumerate(self.passes(cycles)):
             judged = [score for score in alike if len(score.rungs) > rung]
             went_on = sum(score.passes > passes for score in judged[self.factor :][-last:])
             errors = sorted(score.rungs[rung] for score in judged[-last:])
             kept = (len(errors) + 1) // self.factor
             bound = errors[kept - 1] if kept else inf
-            found.append(-inf if kept and went_on >= kept else bound)
-        return tuple(found)
+            bounds.append(-inf if kept and went_on >= kept else bound)
+        return tuple(bounds)

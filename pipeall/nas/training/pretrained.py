@@ -23,9 +23,9 @@ def with_pretrained(network: WeightedNetwork, classifier: Graph, x: np.ndarray) 
     on ``x`` (pictures as the data set has them), its factors and biases undo them: what these blocks compute on ``x``
     is what the classifier computes, in training as well.
     """
-    found = dict(_alike(network, classifier))
-    blocks = [block for block in network.architecture.blocks if block.index in found]
-    return _normed(_with(network, found), blocks, found, x[:SAMPLES]) if found else network
+    alike = dict(_alike(network, classifier))
+    blocks = [block for block in network.architecture.blocks if block.index in alike]
+    return _normed(_with(network, alike), blocks, alike, x[:SAMPLES]) if alike else network
 
 
 def _alike(network: WeightedNetwork, classifier: Graph) -> Iterator[tuple[int, LayerWeights]]:
@@ -46,10 +46,10 @@ def _geometry(node: Node) -> tuple[object, ...]:
     return tuple(tuple(node.attrs[name]) for name in ("strides", "pads", "dilations"))
 
 
-def _with(network: WeightedNetwork, found: Mapping[int, LayerWeights]) -> WeightedNetwork:
+def _with(network: WeightedNetwork, alike: Mapping[int, LayerWeights]) -> WeightedNetwork:
     """With these weights, and a normalization that does nothing."""
     weights = dict(network.weights)
-    for index, (weight, bias) in found.items():
+    for index, (weight, bias) in alike.items():
         ones = np.ones_like(bias)
         normed = len(weights[index]) > 2
         weights[index] = (weight, bias, ones, 0 * ones, (1 - NORM_EPSILON) * ones) if normed else (weight, bias)
@@ -57,14 +57,14 @@ def _with(network: WeightedNetwork, found: Mapping[int, LayerWeights]) -> Weight
 
 
 def _normed(
-    network: WeightedNetwork, blocks: list[Convolution], found: Mapping[int, LayerWeights], x: np.ndarray
+    network: WeightedNetwork, blocks: list[Convolution], alike: Mapping[int, LayerWeights], x: np.ndarray
 ) -> WeightedNetwork:
     """With the mean and the variance of what the convolutions give: each has a twin beside it that shows this."""
     first = 1 + max(block.index for block in network.architecture.blocks)
     plain = {"normed": False, "activation": "none", "added": None, "factor": None}
     twins = [replace(block, index=first + place, **plain) for place, block in enumerate(blocks)]
-    weights = {index: network.weights[index] for index in found}
-    weights |= {twin.index: found[block.index] for twin, block in zip(twins, blocks, strict=True)}
+    weights = {index: network.weights[index] for index in alike}
+    weights |= {twin.index: alike[block.index] for twin, block in zip(twins, blocks, strict=True)}
     pairs = tuple(block for pair in zip(blocks, twins, strict=True) for block in pair)
     head = np.zeros((1, twins[-1].neurons), np.float32), np.zeros(1, np.float32)
     beside = replace(network, architecture=Architecture("mobile", pairs), weights=weights | {HEAD: head})
@@ -73,7 +73,7 @@ def _normed(
     for block, output in zip(blocks, outputs, strict=True):
         if not block.normed:
             continue
-        weight, bias = found[block.index]
+        weight, bias = alike[block.index]
         plain_output = output.astype(np.float64) - bias.reshape(-1, 1, 1)
         mean, variance = plain_output.mean(axis=(0, 2, 3)), plain_output.var(axis=(0, 2, 3))
         layer = (weight, bias + mean, np.sqrt(variance + NORM_EPSILON), mean, variance)

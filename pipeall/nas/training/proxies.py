@@ -27,8 +27,8 @@ def synaptic_flow(network: WeightedNetwork, samples: Samples) -> float:
     """The logarithm of sum |w dR/dw| over all weights, R being the sum of the outputs for an input of ones with every
     number of the network made positive (SynFlow: Tanaka et al. 2020). It reads no sample."""
     positive = {index: tuple(np.abs(array) for array in layer) for index, layer in network.weights.items()}
-    found = gradients(replace(network, weights=positive), np.ones_like(samples.x[:1]))
-    return _log(sum(float(np.vdot(gradient, positive[index][0])) for index, gradient in found.items()))
+    slopes = gradients(replace(network, weights=positive), np.ones_like(samples.x[:1]))
+    return _log(sum(float(np.vdot(gradient, positive[index][0])) for index, gradient in slopes.items()))
 
 
 def relu_patterns(network: WeightedNetwork, samples: Samples) -> float:
@@ -51,8 +51,8 @@ PROXIES: Mapping[str, Callable[[WeightedNetwork, Samples], float]] = {
 
 def proxy(name: str, network: WeightedNetwork, fit: Samples) -> float:
     """A proxy by its name in ``PROXIES``, on the first samples to train on; -inf where it is no number."""
-    found = PROXIES[name](network, Samples(fit.x[:SAMPLES], fit.y[:SAMPLES]))
-    return found if np.isfinite(found) else -inf
+    value = PROXIES[name](network, Samples(fit.x[:SAMPLES], fit.y[:SAMPLES]))
+    return value if np.isfinite(value) else -inf
 
 
 def _log(value: float) -> float:

@@ -68,10 +68,10 @@ class Supernet:
             return [(network, parts(network, weights)) for network in networks]
 
         shared = create(space.union(), data, self.seed)
-        found, losses = train(shared, data.train, hyper, self.seed, recipe, shares=shares)
+        trained, losses = train(shared, data.train, hyper, self.seed, recipe, shares=shares)
         if not np.isfinite(losses[-1]):
             raise ArgumentError(f"supernet: expected a rate at which training does not diverge, got {self.rate}")
-        return found
+        return trained
 
     def tuned(self, network: WeightedNetwork, fit: Samples, recipe: TrainingRecipe) -> WeightedNetwork:
         """A network that has its part (``taken``), trained on by itself, with its own batch normalization."""

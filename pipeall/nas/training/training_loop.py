@@ -90,14 +90,14 @@ def train(
 def predict(network: WeightedNetwork, x: np.ndarray) -> np.ndarray:
     """Probabilities (samples, classes) of a classifier, predicted numbers (samples, 1) of another network."""
     with _torch() as (torch, device), torch.no_grad():
-        weights, found = _tensors(torch, device, network), []
+        weights, outputs = _tensors(torch, device, network), []
         for start in range(0, len(x), EVALUATED):
             some = _laid_out(torch, x[start : start + EVALUATED], device)
             output = _forward(torch, network, weights, some)
             if network.classifies:
                 output = output.softmax(dim=1)
-            found.append(output.cpu().numpy())
-        return np.concatenate(found)
+            outputs.append(output.cpu().numpy())
+        return np.concatenate(outputs)
 
 
 def calibrated(network: WeightedNetwork, x: np.ndarray) -> WeightedNetwork:
@@ -125,8 +125,8 @@ def gradients(network: WeightedNetwork, x: np.ndarray, y: np.ndarray | None = No
         output = _forward(torch, network, weights, _laid_out(torch, x, device), None if y is None else NORM_MOMENTUM)
         targets = None if y is None else torch.tensor(y, device=device)
         value = output.sum() if targets is None else _loss(torch, network.classifies, output, targets)
-        found = torch.autograd.grad(value, matrices, allow_unused=True, materialize_grads=True)
-        return {index: gradient.cpu().numpy() for index, gradient in zip(weights, found, strict=True)}
+        gradients = torch.autograd.grad(value, matrices, allow_unused=True, materialize_grads=True)
+        return {index: gradient.cpu().numpy() for index, gradient in zip(weights, gradients, strict=True)}
 
 
 def outputs_of_blocks(network: WeightedNetwork, x: np.ndarray, training: bool = True) -> list[np.ndarray]:
@@ -159,8 +159,8 @@ def linear(fit: Samples, others: Sequence[np.ndarray], outputs: int, penalty: fl
 
         search.step(loss)
         with torch.no_grad():
-            found = [torch.tensor(other.reshape(len(other), -1)).double() @ weight.T + bias for other in others]
-            return [(value.softmax(dim=1) if classifies else value).numpy() for value in found]
+            values = [torch.tensor(other.reshape(len(other), -1)).double() @ weight.T + bias for other in others]
+            return [(value.softmax(dim=1) if classifies else value).numpy() for value in values]
 
 
 class _Batch(NamedTuple):

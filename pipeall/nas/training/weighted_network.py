@@ -63,11 +63,11 @@ class WeightedNetwork:
 
     def columns_of(self, block: Block) -> dict[int, slice]:
         """The columns of a block's weights that read each of its inputs."""
-        widths, found, start = self.widths(), {}, 0
+        widths, columns, start = self.widths(), {}, 0
         for index in block.inputs:
-            found[index] = slice(start, start + widths[index])
+            columns[index] = slice(start, start + widths[index])
             start += widths[index]
-        return found
+        return columns
 
 
 def create(
