@@ -249,6 +249,23 @@ def test_files_that_a_page_names_are_there(page):
         assert any(one == path or one.endswith(f"/{path}") for one in sources()), f"{page}: {path}"
 
 
+@cache
+def words() -> set[str]:
+    """Every word of the sources."""
+    texts = (path for path in sources() if Path(path).suffix in {".py", ".pyx", ".pxi", ".c", ".h", ".inc", ".cl"})
+    return {
+        word for path in texts if not path.startswith("docs") for word in re.findall(r"\w+", (ROOT / path).read_text())
+    }
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "extend").glob("*.md")), ids=lambda path: path.name)
+def test_names_on_pages_that_extend_it_exist(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    names = re.findall(r"`([A-Za-z_][\w.]*)(?:\([^`]*\))?`", text)
+    missing = {name for name in names for word in name.split(".") if len(word) > 4 and word not in words()}
+    assert not missing
+
+
 def test_readme_is_short_and_its_links_lead_somewhere():
     text = README.read_text()
     assert text.count("\n") <= 80
