@@ -79,12 +79,12 @@ def number(low: float = -inf, high: float = inf, above: bool = False) -> Rule:
         if isinstance(value, bool) or not isinstance(value, Real):
             raise refused(name, expected, value)
         try:
-            found = float(value)
+            real = float(value)
         except OverflowError:
             raise refused(name, expected, value) from None
-        if not low <= found <= high or abs(found) == inf or (above and found == low):
+        if not low <= real <= high or abs(real) == inf or (above and real == low):
             raise refused(name, expected, value)
-        return int(value) if isinstance(value, Integral) else found
+        return int(value) if isinstance(value, Integral) else real
 
     return rule
 

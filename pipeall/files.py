@@ -62,10 +62,10 @@ def _own_files() -> Path:
 
 def _is_replaceable(path: Path) -> bool:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return True
-    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+    return stat.S_ISREG(status.st_mode) and status.st_nlink == 1
 
 
 def _replaced(path: Path, write: Callable[[IO[bytes]], object]) -> bool:
@@ -247,10 +247,10 @@ class JsonReader:
         return ArgumentError(f"{self.where}: {key}: expected {expected}, got {shown(self.content.get(key))}")
 
     def inside(self, *path: str) -> JsonReader:
-        found: Any = self.content
+        value: Any = self.content
         for key in path:
-            found = found.get(key) if isinstance(found, Mapping) else None
-        return JsonReader(found, f"{self.where}: {'.'.join(path)}")
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return JsonReader(value, f"{self.where}: {'.'.join(path)}")
 
     def keys(self, key: str) -> list[str]:
         return list(self.inside(key).content) if self.content.get(key) is not None else []

@@ -1,4 +1,4 @@
-"""Journals: what long work has found so far. Work that was interrupted goes on from its journal.
+"""Journals: the results of long work so far. Work that was interrupted goes on from its journal.
 
 A journal is a file of JSON lines. The first holds its format and what the journal belongs to, each other is an entry.
 A last line that was cut off is dropped. The file is not trusted: its entries are objects of any content.
@@ -102,14 +102,14 @@ class Journal:
 
     def _check(self, line: bytes, header: Mapping[str, Any]) -> None:
         try:
-            found = json.loads(line)
+            first = json.loads(line)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict) or found.get("format") != header["format"]:
+            first = None
+        if not isinstance(first, dict) or first.get("format") != header["format"]:
             raise ArgumentError(f"{self.path}: expected format {header['format']!r} in its first line")
-        for key in {**header, **found}:
-            if header.get(key) != found.get(key):
-                there, here = shown(found.get(key)), shown(header.get(key))
+        for key in {**header, **first}:
+            if header.get(key) != first.get(key):
+                there, here = shown(first.get(key)), shown(header.get(key))
                 raise ArgumentError(f"{self.path}: belongs to another {key}: {there} there, {here} here")
 
     def _entry(self, number: int, line: bytes) -> dict[str, Any]:

@@ -171,12 +171,12 @@ class Picture:
 def _pairs(points: Any) -> np.ndarray:
     """(..., 2) float64."""
     try:
-        found = np.asarray(points, np.float64)
+        array = np.asarray(points, np.float64)
     except Exception:  # of whatever is no array of numbers
-        found = np.empty(0)
-    if found.shape[-1:] != (2,):
+        array = np.empty(0)
+    if array.shape[-1:] != (2,):
         raise refused("points", "pairs of x and y, (..., 2)", points)
-    return found
+    return array
 
 
 def frame_of(x: Any, frames: str) -> tuple[np.ndarray, tuple[int, int]]:

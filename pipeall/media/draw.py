@@ -47,8 +47,8 @@ def drawn(picture: np.ndarray, answer: Answer) -> np.ndarray:
             left, top = line.corners[0] if line.corners else (0, 0)
             bottom = max((y for _, y in line.corners), default=top)
             pen.label(left, top, bottom, f"{line.text} {line.score:.2f}", COLOURS[0])
-    for place, found in enumerate(answer.classes):
-        pen.text((0, place * pen.line), f"{found.name} {found.score:.2f}", COLOURS[place % len(COLOURS)])
+    for place, one in enumerate(answer.classes):
+        pen.text((0, place * pen.line), f"{one.name} {one.score:.2f}", COLOURS[place % len(COLOURS)])
     return np.asarray(image)
 
 
@@ -194,7 +194,7 @@ class Drawing:
 
     def _places(self, photos: Sequence[Source]) -> dict[Source, list[Path]]:
         """Where the pictures of photos go, none over another; as many for each as it is given times."""
-        found: dict[Source, list[Path]] = {}
+        targets: dict[Source, list[Path]] = {}
         taken: set[Path] = set()
         for photo in photos:
             suffix = Path(photo.name).suffix.lower()
@@ -204,8 +204,8 @@ class Drawing:
                 copy += 1
                 path = self._path / f"{_stem(photo)}-{copy}{suffix}"
             taken.add(path)
-            found.setdefault(photo, []).append(path)
-        return found
+            targets.setdefault(photo, []).append(path)
+        return targets
 
 
 def _stem(source: Source) -> str:

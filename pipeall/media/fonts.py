@@ -46,13 +46,13 @@ def _path_for(lacking: frozenset[str]) -> str | None:
 @cache
 def _files() -> tuple[str, ...]:
     """Fonts in the folders where they usually are, those with many letters first."""
-    found = [path for _, path in zip(range(MOST), _all_files(), strict=False)]
+    paths = [path for _, path in zip(range(MOST), _all_files(), strict=False)]
 
     def order(path: str) -> tuple[int, str]:
         name = Path(path).stem.lower().replace("-", "").replace("_", "")
         return next((place for place, word in enumerate(FIRST) if word in name), len(FIRST)), path
 
-    return tuple(sorted(found, key=order))
+    return tuple(sorted(paths, key=order))
 
 
 def _all_files() -> Iterator[str]:

@@ -58,10 +58,10 @@ def _pixels(image: Image.Image) -> np.ndarray:
 def free_bytes() -> float:
     """What the system can give; infinite where it does not say."""
     try:
-        found = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
+        match = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
     except OSError:
-        found = None
-    return int(found[1]) * 1024 if found else inf
+        match = None
+    return int(match[1]) * 1024 if match else inf
 
 
 def _size(image: Image.Image) -> str:

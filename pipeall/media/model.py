@@ -141,11 +141,11 @@ class Model:
     def _of_path(self, path: str, drop: str | None) -> Any:
         from .sources import Frames, find  # needs Pillow
 
-        found = find([path], recursive=False)
-        live = any(source.kind == "live" for source in found)
+        sources = find([path], recursive=False)
+        live = any(source.kind == "live" for source in sources)
         drop = drop or ("oldest" if live else "none")
-        frames = Frames(found, paced=drop == "oldest")
-        if [source.name for source in found] == [path] and found[0].kind == "photo":
+        frames = Frames(sources, paced=drop == "oldest")
+        if [source.name for source in sources] == [path] and sources[0].kind == "photo":
             return self._answer(next(iter(frames)))
         return self._answers(frames, frames.layout, drop)
 

@@ -61,25 +61,25 @@ class Shot:
 def find(words: Iterable[str], recursive: bool) -> list[Source]:
     """The sources that words name, pictures of folders in alphabetical order. Raises ArgumentError where there is none,
     and MissingExtraError for videos without their package."""
-    found: list[Source] = []
+    sources: list[Source] = []
     for word in words:
         path = Path(word)
         if CAMERA.fullmatch(word) or word.startswith(STREAMS):
-            found.append(Source(word, "live"))
+            sources.append(Source(word, "live"))
         elif path.is_dir():
             inside = [Source(str(file), "photo") for file in images.inside(path, recursive)]
             if not inside:
                 raise ArgumentError(f"folder {path}: expected pictures ({' '.join(images.SUFFIXES)}), got none")
-            found += inside
+            sources += inside
         elif path.is_file():
-            found.append(Source(word, "video" if path.suffix.lower() in video.SUFFIXES else "photo"))
+            sources.append(Source(word, "video" if path.suffix.lower() in video.SUFFIXES else "photo"))
         else:
             raise ArgumentError(f"image {path}: {_what_is_there(path)}; expected {KINDS}")
-    if len(found) > 1 and any(source.kind == "live" for source in found):
-        raise ArgumentError(f"sources: expected a camera or a stream alone, got {len(found)}; they do not end")
-    if any(source.kind != "photo" for source in found):
+    if len(sources) > 1 and any(source.kind == "live" for source in sources):
+        raise ArgumentError(f"sources: expected a camera or a stream alone, got {len(sources)}; they do not end")
+    if any(source.kind != "photo" for source in sources):
         video.package()
-    return found
+    return sources
 
 
 def _what_is_there(path: Path) -> str:
@@ -112,10 +112,10 @@ def opened(
     return video.frames(f"video {source.name}", source.name, None, live, report)
 
 
-def _shot(found: np.ndarray | video.Planes, *where: Any) -> Shot:
-    if isinstance(found, video.Planes):
-        return Shot(found.pixels, *where, found.yuv, found.full_range)
-    return Shot(found, *where)
+def _shot(picture: np.ndarray | video.Planes, *where: Any) -> Shot:
+    if isinstance(picture, video.Planes):
+        return Shot(picture.pixels, *where, picture.yuv, picture.full_range)
+    return Shot(picture, *where)
 
 
 class Clock:
@@ -183,10 +183,10 @@ class Frames:
         number, begin_ns = 0, time.perf_counter_ns()
         clock = Clock() if self.paced and source.kind == "video" else None
         try:
-            for found, time_s in opened(source, self._report):
+            for picture, time_s in opened(source, self._report):
                 if clock is not None and time_s is not None:
                     clock.wait(time_s)
-                shot = _shot(found, source, number, time_s, again)
+                shot = _shot(picture, source, number, time_s, again)
                 if shot.pixels.ndim == 2 and self.layout == "RGB":
                     shot = replace(shot, pixels=shot.rgb)
                 self._count += 1

@@ -80,7 +80,7 @@ def _decoded(
     while True:
         try:
             packet = next(packets)
-            found = packet.decode()
+            frames = packet.decode()
         except (StopIteration, av.error.EOFError):
             return
         except av.error.InvalidDataError as error:  # this packet alone
@@ -88,7 +88,7 @@ def _decoded(
             continue
         except (av.error.FFmpegError, OSError) as error:
             raise ArgumentError(f"{name}: ended by {_reason(error)}") from error
-        for frame in found:
+        for frame in frames:
             yield planes(frame), frame.time
 
 
@@ -105,11 +105,11 @@ def _url(address: str) -> str:
 
 def _cameras() -> str:
     """The cameras of this machine, as words of the command line, with their names."""
-    found = {}
+    names = {}
     for folder in DEVICES.glob("video*"):
         with suppress(OSError, ValueError):
-            found[int(folder.name.removeprefix("video"))] = (folder / "name").read_text(errors="replace").strip()
-    words = ", ".join(f"camera:{number} ({name})" for number, name in sorted(found.items()))
+            names[int(folder.name.removeprefix("video"))] = (folder / "name").read_text(errors="replace").strip()
+    words = ", ".join(f"camera:{number} ({name})" for number, name in sorted(names.items()))
     return f"there are {words}" if words else "this machine has none"
 
 

@@ -70,14 +70,14 @@ def results(graph: Graph, lowered: Sequence[Lowered]) -> tuple[list, list]:
 
     Those that leave early lie in a block one after the other, each from a cache line on.
     """
-    found = {slot.name: (False, slot.offset_bytes, slot.shape, slot.dtype) for slot in lowered[-1].slot_out}
+    outputs = {slot.name: (False, slot.offset_bytes, slot.shape, slot.dtype) for slot in lowered[-1].slot_out}
     leaves, end = [[] for _ in lowered], 0
     for part, copies in zip(lowered, leaves, strict=True):
         for slot in part.leaves:
             copies.append((slot.offset_bytes, end, slot.nbytes))
-            found[slot.name] = (True, end, slot.shape, slot.dtype)
+            outputs[slot.name] = (True, end, slot.shape, slot.dtype)
             end += _lines(slot)
-    return [found[tensor.name] for tensor in graph.leaving], leaves
+    return [outputs[tensor.name] for tensor in graph.leaving], leaves
 
 
 def read_in_place(part: Lowered) -> int:

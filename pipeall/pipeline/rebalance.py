@@ -156,12 +156,12 @@ class Drift:
         goal = self.goal
         values = self._tried | {self.plan: present}
         try:
-            found = search(
+            result = search(
                 self.graph, self._drifted(), goal.objective, **goal.limits, units=self._units, cores=self._cores, top=1
             )
         except ArgumentError:  # none keeps the limits any more
             return min(values.items(), key=lambda item: item[1])
-        first = found.ranked[0]
+        first = result.ranked[0]
         prediction = first.prediction
         value = goal.value(prediction.period_ms, prediction.latency_ms, prediction.energy_at(goal.min_fps))
         return min(({first.plan: value} | values).items(), key=lambda item: item[1])

@@ -64,12 +64,12 @@ class Mask:
     def _cells(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """For rows and columns of the picture: where their middles lie, in cells, and whether that is inside."""
         left, top, right, bottom = self.region
-        found = []
+        pairs = []
         for length, begin, end, cells in zip(self.size, (top, left), (bottom, right), self.values.shape, strict=True):
             middle = np.arange(length) + 0.5
             at = (middle - begin) * (cells / (end - begin)) - 0.5
-            found.append((at, (middle >= begin) & (middle <= end)))
-        return found
+            pairs.append((at, (middle >= begin) & (middle <= end)))
+        return pairs
 
     def to_dict(self) -> list[dict[str, Any]]:
         """One entry for each class but the first, the background: its number, name, area and COCO's run lengths."""
@@ -139,17 +139,17 @@ class Box:
 
     def to_dict(self) -> dict[str, Any]:
         """As COCO writes a result: bbox is left, top, width, height; keypoints are x, y, score in one list."""
-        found: dict[str, Any] = {
+        content: dict[str, Any] = {
             "bbox": _rounded((self.left, self.top, self.right - self.left, self.bottom - self.top)),
             "category_id": self.label,
             "category": self.name,
             "score": round(self.score, SCORE_DIGITS),
         }
         if self.points:
-            found["keypoints"] = _rounded(number for point in self.points for number in point)
+            content["keypoints"] = _rounded(number for point in self.points for number in point)
         if self.mask is not None:
-            found["segmentation"] = run_lengths(self.mask.pixels > 0)
-        return found
+            content["segmentation"] = run_lengths(self.mask.pixels > 0)
+        return content
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,17 +195,17 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """What there is, as JSON knows it. Boxes are as in COCO's files of results."""
-        found: dict[str, Any] = {"task": self.task, "size": list(self.size)}
+        content: dict[str, Any] = {"task": self.task, "size": list(self.size)}
         for name in ("classes", "boxes", "texts"):
             if parts := getattr(self, name):
-                found[name] = [part.to_dict() for part in parts]
+                content[name] = [part.to_dict() for part in parts]
         if self.point_names:
-            found["point_names"] = list(self.point_names)
+            content["point_names"] = list(self.point_names)
         if self.mask is not None:
-            found["mask"] = self.mask.to_dict()
+            content["mask"] = self.mask.to_dict()
         if self.vector is not None:
-            found["vector"] = self.vector.tolist()
-        return found
+            content["vector"] = self.vector.tolist()
+        return content
 
     def to_json(self) -> str:
         """``to_dict`` in one line."""

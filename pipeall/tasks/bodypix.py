@@ -28,10 +28,10 @@ REFINED = 2  # times that a point is moved to where its cell says
 
 def _is_bodypix(signature: Signature) -> bool:
     """Whether these outputs are there by name, (1, rows, columns, channels)."""
-    found = {tensor.name: tensor.shape for tensor in signature.outputs}
+    shapes = {tensor.name: tensor.shape for tensor in signature.outputs}
     channels = (PARTS, 2 * PARTS, 2 * len(EDGES), 2 * len(EDGES), 1)
-    field = found.get(OUTPUTS[0], ())[1:3]
-    return all(found.get(name) == (1, *field, count) for name, count in zip(OUTPUTS, channels, strict=True))
+    field = shapes.get(OUTPUTS[0], ())[1:3]
+    return all(shapes.get(name) == (1, *field, count) for name, count in zip(OUTPUTS, channels, strict=True))
 
 
 @decoder(
@@ -104,12 +104,12 @@ class People:
 
     def poses(self) -> list[tuple[float, list[Point]]]:
         """Score and points of each person, the surest first."""
-        found: list[tuple[float, list[Point]]] = []
+        kept: list[tuple[float, list[Point]]] = []
         for value, row, column, part in self.seeds():
             x, y = self.settled(row, column, part)
-            if len(found) >= self.scene.most:
+            if len(kept) >= self.scene.most:
                 break
-            if any(_near(points[part], x, y) for _, points in found):
+            if any(_near(points[part], x, y) for _, points in kept):
                 continue
             pose = {part: (x, y, _sigmoid(value))}
             for edge in reversed(range(len(EDGES))):
@@ -117,10 +117,10 @@ class People:
             for edge in range(len(EDGES)):
                 self.follow(pose, edge, False)
             points = [pose[number] for number in range(PARTS)]
-            own = [p[2] for i, p in enumerate(points) if not any(_near(other[i], *p[:2]) for _, other in found)]
+            own = [p[2] for i, p in enumerate(points) if not any(_near(other[i], *p[:2]) for _, other in kept)]
             if (score := sum(own) / PARTS) >= self.scene.threshold / 2:
-                found.append((score, points))
-        return sorted(found, key=lambda pose: -pose[0])
+                kept.append((score, points))
+        return sorted(kept, key=lambda pose: -pose[0])
 
 
 def _near(a: Point, x: float, y: float) -> bool:

@@ -73,7 +73,7 @@ def suppressed(boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray, iou: f
     return order[kept[:most]]
 
 
-def found(
+def select_boxes(
     scene: Scene, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray, points: np.ndarray | None = None
 ) -> tuple[np.ndarray, tuple[Box, ...]]:
     """Boxes of the network's input without those of one thing, in the picture; and which rows they are.
@@ -148,6 +148,6 @@ def grid(size: tuple[int, int], strides: tuple[int, ...]) -> np.ndarray:
     for stride, (rows, columns) in zip(strides, fields(size, strides), strict=True):
         y, x = np.divmod(np.arange(rows * columns), columns)
         parts.append(np.stack((x, y, np.full_like(x, stride)), 1))
-    found = np.concatenate(parts).astype(np.float64)
-    found.setflags(write=False)
-    return found
+    points = np.concatenate(parts).astype(np.float64)
+    points.setflags(write=False)
+    return points

@@ -7,7 +7,7 @@ import numpy as np
 from ..picture import Picture
 from . import boxes
 from .answer import Answer
-from .boxes import above, corners, found, sigmoid
+from .boxes import above, corners, select_boxes, sigmoid
 from .decoder import Outputs, Scene, Signature, decoder
 from .labels import COCO, FACE, FACE_POINTS
 from .yolo import STRIDES
@@ -49,7 +49,7 @@ def nanodet(outputs: Outputs, scene: Scene) -> Answer:
         rows, labels = above(scores[0], scene.threshold)
         parts.append((distances(bins[0, rows], cell[rows], 0.5), scores[0, rows, labels], labels))
     edges, scores, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return scene.answer("detect", boxes=found(scene, edges, scores.astype(np.float64), labels)[1])
+    return scene.answer("detect", boxes=select_boxes(scene, edges, scores.astype(np.float64), labels)[1])
 
 
 @decoder(
@@ -73,7 +73,7 @@ def nanodet_plus(outputs: Outputs, scene: Scene) -> Answer:
     classes = y.shape[1] - 4 * PLUS_BINS
     rows, labels = above(y[:, :classes], scene.threshold)
     edges = distances(y[rows, classes:], boxes.grid(scene.size, PLUS)[rows], 0.0)
-    return scene.answer("detect", boxes=found(scene, edges, y[rows, labels].astype(np.float64), labels)[1])
+    return scene.answer("detect", boxes=select_boxes(scene, edges, y[rows, labels].astype(np.float64), labels)[1])
 
 
 @decoder(
@@ -103,7 +103,7 @@ def fastestdet(outputs: Outputs, scene: Scene) -> Answer:
     x, y = (np.tanh(chosen[1]) + columns[good]) / y.shape[2], (np.tanh(chosen[2]) + rows[good]) / y.shape[1]
     sides = sigmoid(chosen[3:5])
     edges = corners(x * w, y * h, sides[0] * w, sides[1] * h)
-    return scene.answer("detect", boxes=found(scene, edges, scores[good], labels[good])[1])
+    return scene.answer("detect", boxes=select_boxes(scene, edges, scores[good], labels[good])[1])
 
 
 def _is_yunet(signature: Signature) -> bool:
@@ -130,7 +130,7 @@ def yunet(outputs: Outputs, scene: Scene) -> Answer:
     middles, sides = (edges[:, :2] + cells[:, :2]) * cells[:, 2:], np.exp(np.minimum(edges[:, 2:], 50)) * cells[:, 2:]
     spots = (points[rows].reshape(-1, 5, 2) + cells[:, None, :2]) * cells[:, None, 2:]
     edges = corners(*middles.T, *sides.T)
-    things = found(scene, edges, scores[rows], np.zeros(len(rows), int), spots)[1]
+    things = select_boxes(scene, edges, scores[rows], np.zeros(len(rows), int), spots)[1]
     return scene.answer("detect", boxes=things, point_names=FACE_POINTS)
 
 
@@ -157,5 +157,5 @@ def centerface(outputs: Outputs, scene: Scene) -> Answer:
     edges = corners((columns + left + 0.5) * 4, (rows + top + 0.5) * 4, w, h)
     spots = points[:, rows, columns].T.reshape(-1, 5, 2)[..., ::-1] * np.stack((w, h), 1)[:, None] + edges[:, None, :2]
     scores = heat[0, rows, columns].astype(np.float64)
-    things = found(scene, edges, scores, np.zeros(len(rows), int), spots)[1]
+    things = select_boxes(scene, edges, scores, np.zeros(len(rows), int), spots)[1]
     return scene.answer("detect", boxes=things, point_names=FACE_POINTS)

@@ -87,8 +87,8 @@ def rectangle(corners: np.ndarray) -> tuple[np.ndarray, float, float]:
     width, height = u1 - u0, v1 - v0
     best = int((width * height).argmin())
     (a0, a1, b0, b1), axes = (x[best] for x in (u0, u1, v0, v1)), np.stack((along[best], across[best]))
-    found = np.array([(a0, b0), (a1, b0), (a1, b1), (a0, b1)])
-    return clockwise(found @ axes), float(width[best]), float(height[best])
+    box = np.array([(a0, b0), (a1, b0), (a1, b1), (a0, b1)])
+    return clockwise(box @ axes), float(width[best]), float(height[best])
 
 
 def clockwise(corners: np.ndarray) -> np.ndarray:

@@ -80,7 +80,7 @@ class Signature:
 
     def sources(self, output: int = 0) -> set[str]:
         """The ops that compute an output, behind those that only move values."""
-        waiting, seen, found = [self.outputs[output].name], set(), set()
+        waiting, seen, ops = [self.outputs[output].name], set(), set()
         while waiting:
             node = self.made.get(waiting.pop())
             if node is None or node.output in seen:
@@ -89,8 +89,8 @@ class Signature:
             if node.op in MOVES | {"concat"}:
                 waiting += node.inputs if node.op == "concat" else node.inputs[:1]
             else:
-                found.add(node.op)
-        return found
+                ops.add(node.op)
+        return ops
 
 
 @dataclass(frozen=True)

@@ -38,15 +38,15 @@ def _maps(signature: Signature) -> int:
 
 def highest(maps: np.ndarray) -> np.ndarray:
     """The number of the highest of (maps, rows, columns), uint8: the first of equal ones."""
-    found = np.zeros(maps.shape[1:], np.uint8)
+    classes = np.zeros(maps.shape[1:], np.uint8)
     for first in range(0, maps.shape[1], LINES):  # so that what is compared stays in the cache
-        part, numbers = maps[:, first : first + LINES], found[first : first + LINES]
+        part, numbers = maps[:, first : first + LINES], classes[first : first + LINES]
         best = part[0].copy()
         for number in range(1, len(maps)):
             higher = (part[number] > best).view(np.uint8)
             np.maximum(numbers, higher * np.uint8(number), out=numbers)
             np.maximum(best, part[number], out=best)
-    return found
+    return classes
 
 
 def _classes(outputs: Outputs, scene: Scene) -> Answer:

@@ -10,7 +10,7 @@ import numpy as np
 from ..picture import Picture
 from . import boxes
 from .answer import Answer
-from .boxes import above, corners, found, logit, sigmoid
+from .boxes import above, corners, logit, select_boxes, sigmoid
 from .decoder import Outputs, Scene, Signature, decoder
 from .labels import BLAZE_POINTS, FACE, FACE_POINTS
 
@@ -108,7 +108,7 @@ def ssd(outputs: Outputs, scene: Scene) -> Answer:
 
 def _shares(scene: Scene, edges: np.ndarray, scores: np.ndarray, labels: np.ndarray) -> Answer:
     h, w = scene.size
-    return scene.answer("detect", boxes=found(scene, edges * (w, h, w, h), scores, labels)[1])
+    return scene.answer("detect", boxes=select_boxes(scene, edges * (w, h, w, h), scores, labels)[1])
 
 
 def _from_anchors(raw: np.ndarray, anchors: np.ndarray) -> np.ndarray:
@@ -190,7 +190,7 @@ def retinaface(outputs: Outputs, scene: Scene) -> Answer:
     edges = _from_anchors(raw[rows], anchors) * (w, h, w, h)
     spots = points[rows].reshape(-1, 5, 2).astype(np.float64) * 0.1 * anchors[:, None, 2:] + anchors[:, None, :2]
     scores = scores[rows, 1].astype(np.float64)
-    things = found(scene, edges, scores, np.zeros(len(rows), int), spots * (w, h))[1]
+    things = select_boxes(scene, edges, scores, np.zeros(len(rows), int), spots * (w, h))[1]
     return scene.answer("detect", boxes=things, point_names=FACE_POINTS)
 
 
@@ -213,5 +213,5 @@ def blazeface(outputs: Outputs, scene: Scene) -> Answer:
     middles = blaze_anchors(scene.size)[rows] * (w, h)
     spots = raw[:, 2:] + middles[:, None]
     edges = corners(*(raw[:, 0] + middles).T, *raw[:, 1].T)
-    things = found(scene, edges, sigmoid(logits[rows]), np.zeros(len(rows), int), spots)[1]
+    things = select_boxes(scene, edges, sigmoid(logits[rows]), np.zeros(len(rows), int), spots)[1]
     return scene.answer("detect", boxes=things, point_names=BLAZE_POINTS)

@@ -90,8 +90,8 @@ def _is_line(signature: Signature) -> bool:
 
 def characters(metadata: dict[str, str]) -> tuple[str, ...]:
     """What the classes of a recogniser stand for, from its file: blank first, a space last."""
-    found = metadata.get("character", "")
-    return ("", *found.removesuffix("\n").split("\n"), " ") if found else ()
+    listed = metadata.get("character", "")
+    return ("", *listed.removesuffix("\n").split("\n"), " ") if listed else ()
 
 
 @decoder(
@@ -117,12 +117,12 @@ def ctc(outputs: Outputs, scene: Scene) -> Answer:
 def _corners(corners: Any) -> np.ndarray:
     """(4, 2) float64. Raises ArgumentError."""
     try:
-        found = np.array(corners, np.float64)
+        array = np.array(corners, np.float64)
     except Exception:  # of whatever is no array of numbers
-        found = np.empty(0)
-    if found.shape != (4, 2) or not np.abs(found).max() <= MAX_SIDE:
+        array = np.empty(0)
+    if array.shape != (4, 2) or not np.abs(array).max() <= MAX_SIDE:
         raise refused("corners", f"four pairs of x and y of at most {MAX_SIDE} pixels", corners)
-    return found
+    return array
 
 
 def cut_out(picture: np.ndarray, corners: tuple[tuple[float, float], ...]) -> np.ndarray:

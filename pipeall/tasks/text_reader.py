@@ -43,16 +43,16 @@ class Reader:
         if not all(np.isfinite(array).all() for array in values):
             raise ArgumentError("output of the network: expected finite numbers, got NaN or infinity")
         answer = self.task(outputs, placed)
-        kept = [found for found in answer.classes if found.label >= self._first]
+        kept = [one for one in answer.classes if one.label >= self._first]
         return replace(answer, classes=tuple(map(self._counted, kept[: len(answer.classes) - self._first])))
 
     def fed(self, layout: str) -> Picture:
         """``picture`` for frames of this pixel format."""
         return replace(self.picture, frames=layout)
 
-    def _counted(self, found: Class) -> Class:
-        label = found.label - self._first
-        return replace(found, label=label, name=found.name if self._named else str(label))
+    def _counted(self, one: Class) -> Class:
+        label = one.label - self._first
+        return replace(one, label=label, name=one.name if self._named else str(label))
 
 
 def reader(
@@ -79,8 +79,8 @@ def reader(
         most = (most or DECODERS[decoder].most) + first_class
     elif first_class:
         raise ArgumentError(f"first_class: expected it with a classifier, got the decoder {decoder}")
-    found = task(graph, decoder, kind, labels=labels, most=most, **scores)
-    return Reader(found, seen.channels == 1, graph.inputs[0].dtype == "float32", first_class)
+    decode = task(graph, decoder, kind, labels=labels, most=most, **scores)
+    return Reader(decode, seen.channels == 1, graph.inputs[0].dtype == "float32", first_class)
 
 
 def _decoder(graph: Graph, kind: str | None) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from ..picture import Picture
 from . import boxes
 from .answer import Answer, Box, Mask
-from .boxes import corners, found
+from .boxes import corners, select_boxes
 from .decoder import Outputs, Scene, Signature, decoder
 from .labels import COCO, COCO_POINTS, PERSON, from_metadata
 
@@ -80,14 +80,14 @@ def yolox(outputs: Outputs, scene: Scene) -> Answer:
     rows, scores, labels = _with_objectness(y, scene.threshold, y.shape[1] - 5)
     cells, y = boxes.grid(scene.size, strides)[rows], y[rows, :4].astype(np.float64)
     middles, sides = (y[:, :2] + cells[:, :2]) * cells[:, 2:], np.exp(np.minimum(y[:, 2:], 50)) * cells[:, 2:]
-    return scene.answer("detect", boxes=found(scene, corners(*middles.T, *sides.T), scores, labels)[1])
+    return scene.answer("detect", boxes=select_boxes(scene, corners(*middles.T, *sides.T), scores, labels)[1])
 
 
 def _decoded(outputs: Outputs, scene: Scene) -> Answer:
     y = outputs[0][0]
     rows, scores, labels = _with_objectness(y, scene.threshold, y.shape[1] - 5)
     edges = corners(*y[rows, :4].astype(np.float64).T)
-    return scene.answer("detect", boxes=found(scene, edges, scores, labels)[1])
+    return scene.answer("detect", boxes=select_boxes(scene, edges, scores, labels)[1])
 
 
 decoder(
@@ -146,7 +146,7 @@ def yolov5_seg(outputs: Outputs, scene: Scene) -> Answer:
     y = outputs[0][0]
     rows, scores, labels = _with_objectness(y, scene.threshold, y.shape[1] - 5 - MASKS)
     edges = corners(*y[rows, :4].astype(np.float64).T)
-    kept, things = found(scene, edges, scores, labels)
+    kept, things = select_boxes(scene, edges, scores, labels)
     masks = _masks(scene, edges[kept], y[rows[kept], -MASKS:], outputs[1][0])
     return scene.answer("segment", boxes=_masked(things, masks))
 
@@ -175,7 +175,7 @@ def _anchor_free(y: np.ndarray, least: float, classes: int) -> tuple[np.ndarray,
 def yolov8(outputs: Outputs, scene: Scene) -> Answer:
     y = outputs[0][0]
     _, edges, scores, labels = _anchor_free(y, scene.threshold, len(y) - 4)
-    return scene.answer("detect", boxes=found(scene, edges, scores, labels)[1])
+    return scene.answer("detect", boxes=select_boxes(scene, edges, scores, labels)[1])
 
 
 @decoder(
@@ -191,7 +191,7 @@ def yolov8(outputs: Outputs, scene: Scene) -> Answer:
 def yolov8_seg(outputs: Outputs, scene: Scene) -> Answer:
     y = outputs[0][0]
     columns, edges, scores, labels = _anchor_free(y, scene.threshold, len(y) - 4 - MASKS)
-    kept, things = found(scene, edges, scores, labels)
+    kept, things = select_boxes(scene, edges, scores, labels)
     masks = _masks(scene, edges[kept], y[-MASKS:, columns[kept]].T, outputs[1][0])
     return scene.answer("segment", boxes=_masked(things, masks))
 
@@ -216,7 +216,7 @@ def yolov8_pose(outputs: Outputs, scene: Scene) -> Answer:
     y = outputs[0][0]
     columns, edges, scores, labels = _anchor_free(y, scene.threshold, 1)
     points = y[5:, columns].T.reshape(len(columns), -1, 3).astype(np.float64)
-    things = found(scene, edges, scores, labels, points)[1]
+    things = select_boxes(scene, edges, scores, labels, points)[1]
     return scene.answer("points", boxes=things, point_names=COCO_POINTS if len(y) == 5 + POSE else ())
 
 
@@ -251,12 +251,12 @@ def _masks(scene: Scene, edges: np.ndarray, coefficients: np.ndarray, prototypes
     scaled = edges * (columns / w, rows / h, columns / w, rows / h)
     low = np.clip(np.floor(scaled[:, :2]), 0, (columns - 1, rows - 1)).astype(int)
     high = np.clip(np.ceil(scaled[:, 2:]), low + 1, (columns, rows)).astype(int)
-    found = []
+    masks = []
     for (left, top), (right, bottom), factors in zip(low.tolist(), high.tolist(), coefficients, strict=True):
         values = boxes.sigmoid(np.tensordot(factors, prototypes[:, top:bottom, left:right], 1)).astype(np.float32)
         region = boxes.region(scene, left / columns, top / rows, right / columns, bottom / rows)
-        found.append(Mask(values, region, scene.placed.size))
-    return found
+        masks.append(Mask(values, region, scene.placed.size))
+    return masks
 
 
 def _masked(things: tuple[Box, ...], masks: list[Mask]) -> tuple[Box, ...]:

@@ -7,7 +7,7 @@ import numpy as np
 from ..picture import Picture
 from . import boxes
 from .answer import Answer
-from .boxes import corners, found, logit, sigmoid
+from .boxes import corners, logit, select_boxes, sigmoid
 from .decoder import Outputs, Scene, Signature, decoder
 from .labels import COCO
 from .yolo import STRIDES, ULTRALYTICS
@@ -24,11 +24,11 @@ BINS = 16  # of each distance of YOLO v8
 
 def maps_of(shapes: list[tuple[int, ...]], size: tuple[int, int], strides: tuple[int, ...]) -> list[int] | None:
     """Which output is the map of each stride; None where they are no such maps. Layouts: see ``_anchored``."""
-    found = []
+    order = []
     for field in boxes.fields(size, strides):
         fitting = [i for i, shape in enumerate(shapes) if field in _field(shape)]
-        found += fitting[:1]
-    return found if len(found) == len(shapes) == len(strides) == len(set(found)) else None
+        order += fitting[:1]
+    return order if len(order) == len(shapes) == len(strides) == len(set(order)) else None
 
 
 def _field(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -92,7 +92,7 @@ def _decoded(outputs: Outputs, scene: Scene, anchors: dict[int, tuple], box: str
         parts.append((corners(*middles.T, *sides.T), scores, labels))
     edges, scores, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
     good = scores >= scene.threshold
-    return scene.answer("detect", boxes=found(scene, edges[good], scores[good], labels[good])[1])
+    return scene.answer("detect", boxes=select_boxes(scene, edges[good], scores[good], labels[good])[1])
 
 
 def _family(name: str, words: tuple[str, ...], about: str, picture: Picture, large: dict, tiny: dict, box: str) -> None:
@@ -131,7 +131,9 @@ def yolov4(outputs: Outputs, scene: Scene) -> Answer:
     rows, labels = boxes.above(of_classes, scene.threshold)
     h, w = scene.size
     edges = shares[rows].astype(np.float64) * (w, h, w, h)
-    return scene.answer("detect", boxes=found(scene, edges, of_classes[rows, labels].astype(np.float64), labels)[1])
+    return scene.answer(
+        "detect", boxes=select_boxes(scene, edges, of_classes[rows, labels].astype(np.float64), labels)[1]
+    )
 
 
 def _v8_maps(signature: Signature) -> bool:
@@ -159,7 +161,7 @@ def yolov8_heads(outputs: Outputs, scene: Scene) -> Answer:
     logits = y[4 * BINS :, cells]
     labels = logits.argmax(0)
     edges = distances(y[: 4 * BINS, cells].T, boxes.grid(scene.size, STRIDES)[cells], 0.5)
-    return scene.answer("detect", boxes=found(scene, edges, sigmoid(logits.max(0, initial=-np.inf)), labels)[1])
+    return scene.answer("detect", boxes=select_boxes(scene, edges, sigmoid(logits.max(0, initial=-np.inf)), labels)[1])
 
 
 def distances(bins: np.ndarray, cells: np.ndarray, middle: float) -> np.ndarray:

@@ -128,7 +128,7 @@ class Calls:
             pipeall.profile: {"graph": graph, "board": modelled, "units": ["big"], "seconds": 0.0},
             pipeall.search: {"graph": graph, "profile": profile},
             pipeall.simulate: {"profile": profile, "plan": plan, "frames": 5},
-            pipeall.verify: {"found": pipeall.search(graph, profile), "board": self.board, "seconds": 0.0},
+            pipeall.verify: {"result": pipeall.search(graph, profile), "board": self.board, "seconds": 0.0},
             Plan.parse: {"text": "big"},
             Plan.single: {"component": "big"},
             Plan.parallel: {"components": ["big", "little"]},

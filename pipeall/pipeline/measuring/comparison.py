@@ -114,15 +114,15 @@ def _entries(
 ) -> tuple[list[tuple[str, Plan]], dict[str, str]]:
     """Mode and plan of what runs against each other, Pipe-All last, where there are several components; and plans
     that did not run, with the reason."""
-    found = baselines(graph, profile, components, PIPELINES, floating)
-    entries = [("alone", plan) for plan in found.alone]
+    options = baselines(graph, profile, components, PIPELINES, floating)
+    entries = [("alone", plan) for plan in options.alone]
     if len(components) == 1:
         return entries, {}
-    best, refused = found.pipelines[0], {}
+    best, refused = options.pipelines[0], {}
     if board.model is None:
-        ran, refused = run_choices(graph, found.pipelines, board, seconds=seconds, progress=progress)
+        ran, refused = run_choices(graph, options.pipelines, board, seconds=seconds, progress=progress)
         best = ran[0].choice
-    parallel = [("parallel", found.parallel)] if found.parallel else []
+    parallel = [("parallel", options.parallel)] if options.parallel else []
     return [*entries, *parallel, ("pipe-all", best.plan)], refused
 
 
@@ -139,14 +139,14 @@ def rows(
     full, single  trials at full load, and with as many frames under way as stages
     time_scale    of a twin, else None: times are divided by it, so that all are the board's
     """
-    found = [{"net": net, "mode": mode} | _row(profile, full[plan], single[plan], time_scale) for mode, plan in entries]
-    peak = max((row for row in found if row["mode"] == "alone"), key=lambda row: row["fps"])
+    table = [{"net": net, "mode": mode} | _row(profile, full[plan], single[plan], time_scale) for mode, plan in entries]
+    peak = max((row for row in table if row["mode"] == "alone"), key=lambda row: row["fps"])
     peak["mode"] = "peak"
     return [
         row
         | {"fps_to_peak": row["fps"] / peak["fps"]}
         | {"latency_to_peak": row["latency_worst_ms"] / peak["latency_worst_ms"]}
-        for row in found
+        for row in table
     ]
 
 
@@ -216,10 +216,10 @@ def likely(profile: Profile, plan: Plan) -> dict[str, list[float]]:
     return {"likely_fps": list(known.fps), "likely_latency_ms": list(known.latency_ms)} if known else {}
 
 
-def averages(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def averages(table: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The paper's comparisons, mean percent over the networks whose modes are all there and valid; none: no rows."""
     nets: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for row in found:
+    for row in table:
         nets.setdefault(row["net"], {})[row["mode"]] = row
     complete = [
         modes

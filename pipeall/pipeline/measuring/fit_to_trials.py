@@ -37,27 +37,27 @@ def fit_to_trials(profile: Profile, trials: Sequence[Trial]) -> Profile:
 
 def stage_ms(trial: Trial) -> list[float]:
     """What each stage takes for a frame: what it was busy, or all of its time where it is the slowest of its lane."""
-    found, rest = [], iter(trial.stages)
+    ms, rest = [], iter(trial.stages)
     for lane in trial.plan.lanes:
         own = [next(rest) for _ in lane]
         slowest = max(own, key=lambda stage: stage.busy_ms)
         one = len(trial.plan.lanes) == 1
         whole = trial.period_ms if one else slowest.busy_ms + slowest.wait_in_ms + slowest.wait_out_ms
-        found += [whole if stage is slowest else stage.busy_ms for stage in own]
-    return found
+        ms += [whole if stage is slowest else stage.busy_ms for stage in own]
+    return ms
 
 
 def _factors(profile: Profile, trial: Trial) -> dict[tuple[str, int], float]:
     """(unit, lane) -> how many times as long its groups took as the profile says; of plans of fixed cuts."""
     costs = StageCosts.of(profile, trial.plan)
     measured = iter(stage_ms(trial))
-    found = {}
+    factors = {}
     for index, (lane, stages) in enumerate(zip(trial.plan.lanes, spans(profile, trial.plan), strict=True)):
         for stage, span in zip(lane, stages, strict=True):
             handover = sum(span.handover_ms(costs, 0.0, 0.0))
             computing = span.ms(costs, 0.0, 0.0) - handover
-            found[stage.unit, index] = (next(measured) - handover) / computing if computing > 0 else 1.0
-    return found
+            factors[stage.unit, index] = (next(measured) - handover) / computing if computing > 0 else 1.0
+    return factors
 
 
 def _unit_scaled(profile: Profile, unit: str, factor: float) -> Profile:

@@ -47,16 +47,16 @@ def footprint(
     """
     board = board or Board.detect()
     plan = Plan.parse(plan) if isinstance(plan, str) else plan
-    found = []
+    memories = []
     for stages, parts in zip(plan.lanes, units(plan, board), strict=True):
-        found += _lane(graph, stages, parts, slots, full_load(stages) if depth is None else depth)
-    return found
+        memories += _lane(graph, stages, parts, slots, full_load(stages) if depth is None else depth)
+    return memories
 
 
 def _lane(
     graph: Graph, stages: Sequence[StagePlan], parts: Sequence[Component], slots: int, depth: int
 ) -> list[StageMemory]:
-    found = []
+    memories = []
     for stage, part, unit in zip(stages, lowered_stages(graph, stages, parts), parts, strict=True):
         rings = slots_behind(stage.floating > 0, slots) * part.slot_out_bytes
         if stage is stages[0]:
@@ -66,5 +66,5 @@ def _lane(
         page = unit.device.page_bytes
         weights = -(-sizes["weights"] // page) * page
         groups = stage.first, len(graph.groups) if stage.last is None else stage.last
-        found.append(StageMemory(unit.name, groups, weights, sizes["arena"], sizes["scratch"], rings))
-    return found
+        memories.append(StageMemory(unit.name, groups, weights, sizes["arena"], sizes["scratch"], rings))
+    return memories

@@ -67,14 +67,14 @@ def stage_costs(graph: Graph, plan: Plan, board: Board) -> list[list[float]]:
     with Pipeline(graph, plan, board, depth=1, trace=True) as pipe:
         for _ in pipe.map(frame for _ in range(WARM_UP + FRAMES)):
             pass
-    found = []
+    costs = []
     for trace in pipe.trace:
         rows = trace.rows[WARM_UP:]
         given = (rows[:, trace.GIVEN] - rows[:, trace.BEGIN]) / 1e6
         taken = (rows[:, trace.RAN] - trace.marks[WARM_UP:, -1]) / 1e6
         computing = trace.group_ms(graph, rows).T[trace.groups[0] : trace.groups[1]]
-        found.append([float(np.percentile(part, 25)) for part in (given, *computing, taken)])
-    return found
+        costs.append([float(np.percentile(part, 25)) for part in (given, *computing, taken)])
+    return costs
 
 
 def stream(nbytes: int) -> Graph:

@@ -78,9 +78,9 @@ def mixed_precision(
     layers = [node.name for node in graph.nodes if node.op in LAYERS]
 
     def error(kept: Sequence[str]) -> float:
-        found = _error(_run(keep_float32(graph, kept), frames, unit, board), reference)
+        worst = _error(_run(keep_float32(graph, kept), frames, unit, board), reference)
         done()
-        return found
+        return worst
 
     before = error([])
     if before <= max_error:
@@ -93,8 +93,8 @@ def mixed_precision(
     while parts:
         part = parts.pop(0)
         without = [name for name in kept if name not in part]
-        if part is not layers and (found := error(without)) <= max_error:
-            kept, after = without, found
+        if part is not layers and (worst := error(without)) <= max_error:
+            kept, after = without, worst
         elif len(part) > 1:
             middle = len(part) // 2
             parts += [part[:middle], part[middle:]]
@@ -143,7 +143,7 @@ def allowed_precisions(
     if precise := [unit for unit in units if "@" in unit]:
         raise ArgumentError(f"units: expected none with a precision beside precisions, got {precise[0]!r}")
     parsed = [Unit.parse(unit) for unit in units]
-    found: dict[str, list[str]] = {}
+    by_component: dict[str, list[str]] = {}
     errors: dict[str, float] = {}
     refused: dict[str, str] = {}
     for component in dict.fromkeys(unit.component for unit in parsed):
@@ -161,11 +161,11 @@ def allowed_precisions(
             if errors.get(name, 0.0) > (inf if max_error is None else max_error):
                 refused[name] = f"error {errors[name]:.2g}, more than {max_error:g}"
             else:
-                found.setdefault(component, []).append(name)
-    if not found:
+                by_component.setdefault(component, []).append(name)
+    if not by_component:
         raise ArgumentError(f"precisions: expected one that is left; {'; '.join(map(': '.join, refused.items()))}")
     names = (
-        str(replace(Unit.parse(name), cores=unit.cores)) for unit in parsed for name in found.get(unit.component, ())
+        str(replace(Unit.parse(name), cores=unit.cores)) for unit in parsed for name in by_component.get(unit.component, ())
     )
     return Allowed(tuple(dict.fromkeys(names)), errors, refused)
 
@@ -194,11 +194,11 @@ def _run(graph: Graph, frames: Sequence, unit: str, board: Board) -> list[Output
     return [result if isinstance(result, Mapping) else {"": result} for result in results]
 
 
-def _error(found: Sequence[Outputs], reference: Sequence[Outputs]) -> float:
+def _error(runs: Sequence[Outputs], reference: Sequence[Outputs]) -> float:
     worst = 0.0
     for name in reference[0]:
         real = np.stack([np.asarray(outputs[name], np.float64) for outputs in reference])
-        made = np.stack([np.asarray(outputs[name], np.float64) for outputs in found])
+        made = np.stack([np.asarray(outputs[name], np.float64) for outputs in runs])
         finite = np.isfinite(real)
         if not np.isfinite(made[finite]).all():
             return inf

@@ -88,20 +88,23 @@ def profile(
     names = list(dict.fromkeys(plan.units[0] for plan in plans))
     about = machine.describe(board) | {"seconds": seconds, "before": machine.state(board)}
     if kept is None:
-        found = Profile(graph.name, tuple(group.name for group in graph.groups), crossing_bytes(graph), {}, about=about)
+        groups = tuple(group.name for group in graph.groups)
+        current = Profile(graph.name, groups, crossing_bytes(graph), {}, about=about)
     else:
         kept.check_network(graph)
-        found, about = kept, about | {"earlier": dict(kept.about)}
-    parts, others = list(missing_parts(graph, board, names, found, seconds)), []
+        current, about = kept, about | {"earlier": dict(kept.about)}
+    parts, others = list(missing_parts(graph, board, names, current, seconds)), []
     for done, (what, measure) in enumerate(parts):
         progress(what, done, len(parts))
         with BackgroundLoad() as beside:
-            found = measure(found)
+            current = measure(current)
         others += [] if beside.cores is None else [beside.cores]
-        found = replace(found, about=about | {"after": machine.state(board), "others_cores": max(others, default=None)})
-        checkpoint(found)
-    store(found, graph, board)
-    return found
+        current = replace(
+            current, about=about | {"after": machine.state(board), "others_cores": max(others, default=None)}
+        )
+        checkpoint(current)
+    store(current, graph, board)
+    return current
 
 
 def real_units(board: Board) -> list[str]:
@@ -115,14 +118,14 @@ def missing_parts(
     """What is missing in ``have``: a text, and a function that adds it to a profile."""
 
     def alone(unit: str) -> Callable[[Profile], Profile]:
-        return lambda found: replace(found, units={**found.units, unit: times_alone(graph, board, unit, seconds)})
+        return lambda current: replace(current, units={**current.units, unit: times_alone(graph, board, unit, seconds)})
 
     def pair(first: str, second: str) -> Callable[[Profile], Profile]:
-        return lambda found: with_contention(graph, board, found, first, second, seconds)
+        return lambda current: with_contention(graph, board, current, first, second, seconds)
 
     def link(sender: str, receiver: str) -> Callable[[Profile], Profile]:
         ends = (sender, receiver)
-        return lambda found: replace(found, links={**found.links, ends: links.measure(board, sender, receiver)})
+        return lambda current: replace(current, links={**current.links, ends: links.measure(board, sender, receiver)})
 
     for unit in units:
         if unit not in have.units:
@@ -178,7 +181,7 @@ def unit_times(rows: np.ndarray) -> UnitTimes:
     return UnitTimes(tuple(middle.tolist()), tuple(((high - low) / 2).tolist()))
 
 
-def with_contention(graph: Graph, board: Board, found: Profile, first: str, second: str, seconds: float) -> Profile:
+def with_contention(graph: Graph, board: Board, known: Profile, first: str, second: str, seconds: float) -> Profile:
     """The profile with what two units slow each other down by, ``seconds`` in all.
 
     First each runs the whole network, as lanes do; then each a part of it, as stages of a pipeline do: there only the
@@ -186,16 +189,16 @@ def with_contention(graph: Graph, board: Board, found: Profile, first: str, seco
     is added where one of them cannot run the whole network.
     """
     pair = (first, second)
-    if any(found.units[unit].refused for unit in pair):
-        return found
+    if any(known.units[unit].refused for unit in pair):
+        return known
     unknown = np.ones(len(graph.groups))
     lanes = _slowdowns(graph, board, pair, [Plan.parallel(pair)], seconds / 2, dict.fromkeys(pair, unknown))
-    found = replace(found, contention=_with(found.contention, pair, lanes))
+    known = replace(known, contention=_with(known.contention, pair, lanes))
     if not _can_share(graph, pair):
-        return found
-    halves = [even_halves(found, order) for order in dict.fromkeys((pair, pair[::-1]))]
+        return known
+    halves = [even_halves(known, order) for order in dict.fromkeys((pair, pair[::-1]))]
     stages = _slowdowns(graph, board, pair, halves, seconds / 2, lanes)
-    return replace(found, same_pipeline=_with(found.same_pipeline, pair, stages))
+    return replace(known, same_pipeline=_with(known.same_pipeline, pair, stages))
 
 
 def _with(table: Factors, pair: Sequence[str], slowdowns: Mapping[str, np.ndarray]) -> Factors:
@@ -211,9 +214,9 @@ def _can_share(graph: Graph, pair: Sequence[str]) -> bool:
     return len(graph.groups) > 1 and may_be_neighbours(*(Unit.parse(unit).name for unit in pair))
 
 
-def even_halves(found: Profile, order: Sequence[str]) -> Plan:
+def even_halves(known: Profile, order: Sequence[str]) -> Plan:
     """The pipeline whose two stages take about as long; the group at its middle floats, so that neither has to wait."""
-    first, second = (np.array(found.units[unit].ms) for unit in order)
+    first, second = (np.array(known.units[unit].ms) for unit in order)
     middle = int(np.argmax(first.cumsum() >= second.sum() - second.cumsum()))
     early, late = max(middle, 1), min(middle + 1, len(first) - 1)
     return Plan.pipeline(order, [(early, late) if early < late else late])

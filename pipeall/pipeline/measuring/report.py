@@ -54,10 +54,10 @@ class Ran:
         A unit is off by what it took longer, or less, when it ran again. Pipelines that are not Pipe-All are predicted.
         """
         told = [trial for mode, trial in zip(self.modes, self.trials, strict=True) if mode != OTHER]
-        found = replace(_anonymous(fit_to_trials(self.profile, told)), error={}, contention_error=0.0)
-        unseen = [row["error_percent"] / 100 for row in self.rows(found) if row["mode"] == OTHER]
+        profile = replace(_anonymous(fit_to_trials(self.profile, told)), error={}, contention_error=0.0)
+        unseen = [row["error_percent"] / 100 for row in self.rows(profile) if row["mode"] == OTHER]
         error = {trial.plan.units[0]: drift for trial, drift in self._drifts() if len(trial.plan.units) == 1}
-        return replace(found, error=error, contention_error=four_of_five(unseen) if unseen else 0.0)
+        return replace(profile, error=error, contention_error=four_of_five(unseen) if unseen else 0.0)
 
     def rows(self, settled: Profile) -> list[dict[str, Any]]:
         """A row for each plan: what it did, what the settled profile says, and what it did at the end."""
@@ -152,9 +152,9 @@ def _profiled(
 
 
 def _contest(graph: Graph, board: Board, profile: Profile, seconds: float) -> Ran:
-    found = baselines(graph, profile, list(profile.units), PIPELINES)
-    modes = dict.fromkeys(found.alone, ALONE) | ({found.parallel: PARALLEL} if found.parallel else {})
-    modes |= {choice.plan: OTHER for choice in found.pipelines if choice.plan not in modes}
+    plans = baselines(graph, profile, list(profile.units), PIPELINES)
+    modes = dict.fromkeys(plans.alone, ALONE) | ({plans.parallel: PARALLEL} if plans.parallel else {})
+    modes |= {choice.plan: OTHER for choice in plans.pipelines if choice.plan not in modes}
     trials = compare(graph, list(modes), board, turns=TURNS, seconds=2 * seconds / TURNS)
     return Ran(graph, profile, named(modes, trials), tuple(trials))
 

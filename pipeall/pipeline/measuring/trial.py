@@ -103,7 +103,7 @@ def compare(
     options  of Pipeline, such as ``time_scale``. Errors as for Pipeline
     """
     frame = random_frame(graph)
-    found: list[list[Stats]] = [[] for _ in plans]
+    measured: list[list[Stats]] = [[] for _ in plans]
     others: list[list[float]] = [[] for _ in plans]
     done = 0
     with ExitStack() as stack:
@@ -113,7 +113,7 @@ def compare(
             pipes.append(stack.enter_context(Pipeline(graph, plan, board, depth=depth, **options)))
             deque(pipes[-1].map(repeat(frame, WARM_UP * len(plan.components))), maxlen=0)
         for _ in range(turns):
-            for pipe, stats, taken in zip(pipes, found, others, strict=True):
+            for pipe, stats, taken in zip(pipes, measured, others, strict=True):
                 with BackgroundLoad() as beside:
                     deque(pipe.map(_turn(pipe, frame, seconds, stats.append)), maxlen=0)
                 taken += [] if beside.cores is None else [beside.cores]
@@ -121,7 +121,7 @@ def compare(
                 progress(what, done, turns * len(plans))
     return [
         Trial(plan, tuple(stats), median(taken) if taken else None)
-        for plan, stats, taken in zip(plans, found, others, strict=True)
+        for plan, stats, taken in zip(plans, measured, others, strict=True)
     ]
 
 

@@ -66,14 +66,14 @@ def ranked(goal: Goal, rows: Sequence[Verified]) -> list[Verified]:
     For throughput and latency the first is the plan of fewest stages, of those then the one of least latency, that is
     not behind the best by more than both spread. See ``tied``.
     """
-    found = sorted(rows, key=lambda row: _order(goal, row))
-    best = found[0]
+    in_order = sorted(rows, key=lambda row: _order(goal, row))
+    best = in_order[0]
     if goal.objective == "energy" or not keeps(goal, best):
-        return found
+        return in_order
     most = _value(goal, best) * (1 + best.trial.spread)
-    ties = [row for row in found if keeps(goal, row) and _value(goal, row) * (1 - row.trial.spread) <= most]
+    ties = [row for row in in_order if keeps(goal, row) and _value(goal, row) * (1 - row.trial.spread) <= most]
     first = min(ties, key=lambda row: (len(row.plan.units), row.latency_ms), default=best)
-    return [first, *(row for row in found if row is not first)]
+    return [first, *(row for row in in_order if row is not first)]
 
 
 def tied(goal: Goal, rows: Sequence[Verified]) -> Verified | None:
@@ -142,14 +142,14 @@ class Verification:
 
 
 @checked(
-    found=a(SearchResult, "what pipeall.search found"),
+    result=a(SearchResult, "what pipeall.search found"),
     board=board_of,
     top=whole(1),
     seconds=number(0, MAX_SECONDS),
     progress=function,
 )
 def verify(
-    found: SearchResult,
+    result: SearchResult,
     board: Board | str | Path | None = None,
     *,
     top: int = VERIFIED,
@@ -160,12 +160,12 @@ def verify(
 
     Parameters
     ----------
-    found
+    result
         From ``search``, in a profile of this machine.
     board
         Default ``Board.detect()``.
     top
-        How many of ``found.ranked`` run.
+        How many of ``result.ranked`` run.
     seconds
         That each runs, in five turns.
     progress
@@ -183,19 +183,19 @@ def verify(
     PipeallError
         Of the last plan, where none of them ran.
     """
-    if board.model is not None or not measured_on(found.profile, board):
+    if board.model is not None or not measured_on(result.profile, board):
         raise ArgumentError("verify: expected a search in a profile that was measured on this machine")
-    goal = Goal(found.objective, found.max_latency_ms, found.min_fps)
-    choices = [*found.ranked[:top], *([found.parallel] if found.parallel else [])]
-    ran, refused = run_choices(found.graph, choices, board, seconds=seconds, queue=goal.queue, progress=progress)
-    rows = [row for row in ran if row.choice is not found.parallel]
+    goal = Goal(result.objective, result.max_latency_ms, result.min_fps)
+    choices = [*result.ranked[:top], *([result.parallel] if result.parallel else [])]
+    ran, refused = run_choices(result.graph, choices, board, seconds=seconds, queue=goal.queue, progress=progress)
+    rows = [row for row in ran if row.choice is not result.parallel]
     if not rows:
-        raise PipeallError(refused[str(found.best)])
+        raise PipeallError(refused[str(result.best)])
     rows = ranked(goal, rows)
-    parallel = next((row for row in ran if row.choice is found.parallel), None)
-    if found.parallel and not parallel:
-        parallel = refused.pop(str(found.parallel.plan))
-    return Verification(found.graph.name, tuple(rows), refused, keeps(goal, rows[0]), parallel)
+    parallel = next((row for row in ran if row.choice is result.parallel), None)
+    if result.parallel and not parallel:
+        parallel = refused.pop(str(result.parallel.plan))
+    return Verification(result.graph.name, tuple(rows), refused, keeps(goal, rows[0]), parallel)
 
 
 def run_choices(

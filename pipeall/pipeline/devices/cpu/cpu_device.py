@@ -35,7 +35,9 @@ def detect(
     machine: str | None = None,
 ) -> dict[str, Cpu]:
     """The clusters of this machine by name, fastest first; ``cluster.detect`` explains the arguments and errors."""
-    return {found.name: Cpu(found) for found in clusters.detect(given, root=root, allowed=allowed, machine=machine)}
+    return {
+        cluster.name: Cpu(cluster) for cluster in clusters.detect(given, root=root, allowed=allowed, machine=machine)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,10 @@ class Cpu(Device):
 
     @property
     def description(self) -> str:
-        found = self.cluster
-        clock = f" at {found.max_mhz:.0f} MHz" if found.max_mhz else ""
-        return f"{self.width} x {found.core_type}{clock} (cores {clusters.format_cores(found.cores)}), {found.isas[0]}"
+        cluster = self.cluster
+        clock = f" at {cluster.max_mhz:.0f} MHz" if cluster.max_mhz else ""
+        cores = clusters.format_cores(cluster.cores)
+        return f"{self.width} x {cluster.core_type}{clock} (cores {cores}), {cluster.isas[0]}"
 
     @property
     def computes_with(self) -> str:
@@ -98,8 +101,8 @@ class Cpu(Device):
     def cache(self, timed: bool) -> Cache | None:
         """The second-level cache. Where nothing is timed, strips are taken as faster, but not on NEON: by the model of
         its cores a line from memory costs less than one from that cache (decision 035)."""
-        found = self.cluster
-        if found.l2_bytes is None:
+        cluster = self.cluster
+        if cluster.l2_bytes is None:
             return None
         gemms = gemm_kernels(self._kernels())
 
@@ -107,7 +110,7 @@ class Cpu(Device):
             return all(way.kind not in ("strassen", "winograd") for way in sensible(step, *gemms))
 
         faster = self._faster_in_strips if timed and env.tune() else self._modelled_in_strips
-        return Cache(found.l2_bytes // min(self.width, found.l2_cores or self.width), self.width, apart, faster)
+        return Cache(cluster.l2_bytes // min(self.width, cluster.l2_cores or self.width), self.width, apart, faster)
 
     def _modelled_in_strips(self, whole: Lowered, strips: Lowered) -> bool:
         return "neon" not in self.cluster.isas
@@ -128,14 +131,14 @@ class Cpu(Device):
         if self.precision not in ("mixed", "fp16"):
             return algorithms
         way, steps = GEMV_HALVES if self.halves else HALF_GEMM, lowered.steps
-        found = [
+        stored = [
             algorithm if step.node in lowered.single else halved(step, algorithm, way)
             for step, algorithm in zip(steps, algorithms, strict=True)
         ]
-        for step, algorithm in zip(steps, found, strict=True):
+        for step, algorithm in zip(steps, stored, strict=True):
             if algorithm == GEMM and way in candidates(step) and step.node not in lowered.single:
                 log.warning("%s stays in single precision: it has weights beyond %d", step.node, HALF_MAX)
-        return found
+        return stored
 
     def peak(self) -> Peak:
         from ...._kernels.cpu.peak_cpu import peak

@@ -81,9 +81,9 @@ class OpenCl(Device):
 
     def details(self) -> dict[str, Any]:
         """The fields of its DeviceInfo, the name as ``device``, and why it was chosen."""
-        found = asdict(self.info)
-        found.pop("stand_in")
-        return {"device": found.pop("name"), "why": self.why} | found
+        info = asdict(self.info)
+        info.pop("stand_in")
+        return {"device": info.pop("name"), "why": self.why} | info
 
     def compile(self, lowered: Lowered, name: str, *, record: bool = False) -> ClProgram:
         """A ``ClProgram``: weights packed for its kernels and uploaded.
@@ -111,10 +111,10 @@ class OpenCl(Device):
         return replace(self, precision=precision)
 
     def clock(self, root: Path) -> tuple[float | None, str | None]:
-        """The GPU's devfreq folder, found by its name: "ffe40000.gpu" or "fb000000.gpu-mali" on boards with a Mali."""
+        """The GPU's devfreq folder, by its name: "ffe40000.gpu" or "fb000000.gpu-mali" on boards with a Mali."""
         folders = sorted((root / "sys/class/devfreq").glob("*"))
-        found = next((folder for folder in folders if re.search("gpu|mali", folder.name, re.IGNORECASE)), None)
-        if found is None or self.stand_in:
+        folder = next((folder for folder in folders if re.search("gpu|mali", folder.name, re.IGNORECASE)), None)
+        if folder is None or self.stand_in:
             return None, None
-        hz = sysfs_text(found / "cur_freq")
-        return int(hz) / 1e6 if hz and hz.isdecimal() else None, sysfs_text(found / "governor")
+        hz = sysfs_text(folder / "cur_freq")
+        return int(hz) / 1e6 if hz and hz.isdecimal() else None, sysfs_text(folder / "governor")

@@ -61,7 +61,7 @@ def tune(graph: Graph, target: Target, progress: Callable[[str, int, int], None]
     Raises DeviceError where the device refuses.
     """
     path = _path(*target)
-    shapes, found = known_times(path, OPENCL_METHODS), []
+    shapes, tuned = known_times(path, OPENCL_METHODS), []
     steps = {shape_key(step): step for step in lower(graph, integers=False).steps if step.kind == "conv"}
     for done, (shape, step) in enumerate(steps.items()):
         candidates = methods(step, *target)
@@ -73,8 +73,8 @@ def tune(graph: Graph, target: Target, progress: Callable[[str, int, int], None]
             times = timed(step, target, candidates)
             add_times(path, OPENCL_METHODS, {shape: times})
         default, best = candidates[0], _fastest(candidates, times)
-        found.append(Tuned(shape, str(default), times[str(default)], str(best), times[str(best)]))
-    return found
+        tuned.append(Tuned(shape, str(default), times[str(default)], str(best), times[str(best)]))
+    return tuned
 
 
 def _fastest(candidates: Sequence[Method], times: dict[str, float]) -> Method:
