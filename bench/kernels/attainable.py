@@ -18,7 +18,7 @@ from pipeall._kernels.cpu.kernels import CpuProgram, probe
 from bench.common import in_turns
 from bench.kernels.single_step import copy, kernels, program
 from pipeall._kernels.buffers import aligned
-from pipeall._kernels.cpu import peak
+from pipeall._kernels.cpu import peak_cpu
 from pipeall._kernels.cpu.cluster import Cluster
 from pipeall._kernels.cpu.table import ROWS
 from pipeall.steps import SLOT_OUT, Step, View
@@ -36,7 +36,7 @@ def judge(
     the second-level cache does not hold them; products of floats.
     """
     runs = {"step": _fastest(made), "memory": _memory(read, written, again, cluster)}
-    runs["flops"] = lambda: peak.flops(kernels(cluster)["peak", "f32"], RUNS)
+    runs["flops"] = lambda: peak_cpu.flops(kernels(cluster)["peak", "f32"], RUNS)
     found = {name: np.array(times) for name, times in in_turns(runs, TURNS).items()}
     arithmetic = 2e9 * products / found["flops"].max()
     bound = np.maximum(found["memory"], arithmetic)

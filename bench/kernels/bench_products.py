@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from bench.kernels.single_step import big, kernels, on_axes, program, strided_program
-from pipeall._kernels.cpu import peak
+from pipeall._kernels.cpu import peak_cpu
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
 ROUNDS = 30
@@ -36,7 +36,7 @@ ATTENTION = {  # heads, length, width
 @cache
 def peak_flops() -> float:
     """Of one core, each nanosecond."""
-    return peak.flops(kernels(big())["peak", "f32"]) / 1e9
+    return peak_cpu.flops(kernels(big())["peak", "f32"]) / 1e9
 
 
 def measure(made, benchmark, flops, other_ns=0.0):

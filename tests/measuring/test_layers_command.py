@@ -9,12 +9,12 @@ from graphs import Net
 from integer_nets import chain
 
 from pipeall import ArgumentError, Board, Pipeline
-from pipeall._kernels.cpu import peak
+from pipeall._kernels.cpu import peak_cpu
 from pipeall._kernels.cpu.algorithms import GEMM, STRASSEN, Algorithm, candidates
 from pipeall._kernels.cpu.table import choose
 from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall._kernels.opencl import methods as cl_methods
-from pipeall._kernels.opencl import peak_opencl as peak_cl
+from pipeall._kernels.opencl import peak_opencl
 from pipeall._kernels.peak import Peak
 from pipeall.cli.model_argument import ZOO
 from pipeall.graph.lower.lower import lower
@@ -139,7 +139,7 @@ def test_a_trace_tells_what_each_step_was_computed_by():
 def test_peak_is_of_all_cores():
     """Far above and below what any core does, and measured where it was said."""
     cluster = BOARD.component("big").device.cluster
-    found = peak.peak(choose(cluster.isas, cluster.core_type), cluster.cores)
+    found = peak_cpu.peak(choose(cluster.isas, cluster.core_type), cluster.cores)
     assert 1e8 < found.flops < 1e12 * len(cluster.cores) and 1e8 < found.bytes < 1e12 * len(cluster.cores)
     assert 1e8 < found.integer_ops < 1e13 * len(cluster.cores)
 
@@ -172,10 +172,10 @@ def test_layers_of_an_opencl_device(unit, nbytes, board_with_gpu, monkeypatch):
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 def test_peak_of_an_opencl_device(precision, board_with_gpu, monkeypatch):
     """Far above and below what any device does."""
-    monkeypatch.setattr(peak_cl, "BUFFER", 2**26)
-    monkeypatch.setattr(peak_cl, "RUN_NS", 10_000)
+    monkeypatch.setattr(peak_opencl, "BUFFER", 2**26)
+    monkeypatch.setattr(peak_opencl, "RUN_NS", 10_000)
     device = opencl.opened(board_with_gpu.component("gpu").device.info)
-    found = peak_cl.peak(device, precision)
+    found = peak_opencl.peak(device, precision)
     assert 1e8 < found.flops < 1e15 and 1e7 < found.bytes < 1e14
 
 
