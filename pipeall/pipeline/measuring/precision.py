@@ -164,9 +164,11 @@ def allowed_precisions(
                 by_component.setdefault(component, []).append(name)
     if not by_component:
         raise ArgumentError(f"precisions: expected one that is left; {'; '.join(map(': '.join, refused.items()))}")
-    names = (
-        str(replace(Unit.parse(name), cores=unit.cores)) for unit in parsed for name in by_component.get(unit.component, ())
-    )
+    names = [
+        str(replace(Unit.parse(name), cores=unit.cores))
+        for unit in parsed
+        for name in by_component.get(unit.component, ())
+    ]
     return Allowed(tuple(dict.fromkeys(names)), errors, refused)
 
 
