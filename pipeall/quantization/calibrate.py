@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..graph.builder import GraphBuilder
 from ..graph.ir import Graph, Node
 from ..pipeline.engine import Engine
 from ..progress import Progress
 from .config import Resolved
 from .histogram import HistogramObserver
-from .quantizable import logits
+from .quantizable import FREE, logits
 from .samples import Arrays
-from .sheet import FREE, Sheet
 
 
 def outputs_of(graph: Graph, samples: Sequence[Arrays], what: str, progress: Progress) -> Iterator[Arrays]:
@@ -65,26 +65,26 @@ def mean_errors(resolved: Resolved, samples: Sequence[Arrays], progress: Progres
     graph = resolved.graph
     if not resolved.quantizable.layers:
         return {}
-    sheet = Sheet(graph)
+    builder = GraphBuilder(graph)
     layers = {node.output for node in resolved.quantizable.layers}
     errors = {}
     for node in graph.nodes:
         if node.output not in layers:
-            sheet.copy(node)
+            builder.copy(node)
             continue
         x, weight, bias = node.inputs
         free = {**node.attrs, **FREE}
-        y = sheet.add(node.op, f"{node.output}/sum", node.inputs, **free)
-        sheet.add("clip", f"{node.output}/clip", [y], node.output, lo=node.attrs["lo"], hi=node.attrs["hi"])
+        y = builder.add(node.op, f"{node.output}/sum", node.inputs, **free)
+        builder.add("clip", f"{node.output}/clip", [y], node.output, lo=node.attrs["lo"], hi=node.attrs["hi"])
         params = resolved.input_params(node)
-        quantized = sheet.add("fakequant", f"{node.output}/x", [x], scale=params.scale, low=float(params.low))
-        integers = sheet.constant(f"{weight}/levels", resolved.weights[node.name][0])
-        z = sheet.add(node.op, f"{node.output}/integers", [quantized, integers, bias], **free)
-        error = sheet.add("sub", f"{node.output}/error", [z, y])
-        rank = len(sheet.tensors[error].shape)
+        quantized = builder.add("fakequant", f"{node.output}/x", [x], scale=params.scale, low=float(params.low))
+        integers = builder.constant(f"{weight}/levels", resolved.weights[node.name][0])
+        z = builder.add(node.op, f"{node.output}/integers", [quantized, integers, bias], **free)
+        error = builder.add("sub", f"{node.output}/error", [z, y])
+        rank = len(builder.tensors[error].shape)
         axes = tuple(axis for axis in range(rank) if axis != _channel_axis(node, rank))
-        errors[node.name] = sheet.add("reduce", f"{node.output}/mean", [error], how="mean", axes=axes, keepdims=False)
-    probe = sheet.graph(list(errors.values()))
+        errors[node.name] = builder.add("reduce", f"{node.output}/mean", [error], how="mean", axes=axes, keepdims=False)
+    probe = builder.graph(list(errors.values()))
     totals = {name: np.zeros(probe.tensors[output].shape) for name, output in errors.items()}
     for outputs in outputs_of(probe, samples, "errors", progress):
         for name, output in errors.items():

@@ -18,9 +18,9 @@ from math import inf
 
 import numpy as np
 
+from ..graph.builder import GraphBuilder
 from ..graph.ir import Graph, Node
 from .quantizable import ACTIVATIONS
-from .sheet import Sheet
 
 PASSING = ("maxpool", "avgpool", "leakyrelu", "resize")  # f(s x) = s f(x) for s above 0, channel by channel
 MOST = 16.0  # factors are from 1 to this
@@ -100,21 +100,21 @@ def equalized(graph: Graph, pairs: list[tuple[Node, list[Reader]]], maxima: Mapp
 
 def with_scaled_activations(graph: Graph, factors: Mapping[str, np.ndarray]) -> Graph:
     """The same function of floats, with products by these factors behind activations, by the activation's output."""
-    sheet = Sheet(graph)
+    builder = GraphBuilder(graph)
     weights: dict[str, np.ndarray] = {}
     for node, readers in Channels(graph).activations():
         for reader, first in readers if node.output in factors else ():
             name = reader.inputs[1]
             weight = weights.setdefault(name, graph.constants[name].astype(np.float64))
             _divide(weight, reader.attrs["groups"], first, factors[node.output])
-    sheet.constants |= {name: weight.astype(np.float32) for name, weight in weights.items()}
+    builder.constants |= {name: weight.astype(np.float32) for name, weight in weights.items()}
     renamed: dict[str, str] = {}
     for node in graph.nodes:
-        sheet.copy(node, inputs=tuple(renamed.get(name, name) for name in node.inputs))
+        builder.copy(node, inputs=tuple(renamed.get(name, name) for name in node.inputs))
         if node.output in factors:
-            by = sheet.constant(f"{node.output}/factors", factors[node.output].reshape(1, -1, 1, 1))
-            renamed[node.output] = sheet.add("mul", f"{node.output}/stretched", [node.output, by])
-    every = sheet.graph([node.output for node in sheet.nodes])
+            by = builder.constant(f"{node.output}/factors", factors[node.output].reshape(1, -1, 1, 1))
+            renamed[node.output] = builder.add("mul", f"{node.output}/stretched", [node.output, by])
+    every = builder.graph([node.output for node in builder.nodes])
     return replace(every, outputs=graph.outputs)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ..graph.builder import GraphBuilder
 from ..graph.ir import Graph, Quantization
 from .qparams import MAX_BIAS, MOST, QuantParams, on_scales, weight_scales
 from .quantizable import Quantizable
-from .sheet import Sheet
 
 IntegerWeights = Mapping[str, tuple[np.ndarray, np.ndarray]]  # layer -> weights, multiples of their scales; the scales
 
@@ -37,34 +37,34 @@ def with_qdq(
 
     A quantized tensor keeps its name; what the node computes before is called ``.../real``.
     """
-    sheet = Sheet(graph)
+    builder = GraphBuilder(graph)
     quantized = {name: qparams[root] for root, names in of.sources.items() for name in names}
     layers = {node.output for node in of.layers}
     renamed = {}
     for tensor in graph.inputs:
         if tensor.name in quantized:
-            renamed[tensor.name] = _fakequant(sheet, tensor.name, quantized[tensor.name], None)
+            renamed[tensor.name] = _fakequant(builder, tensor.name, quantized[tensor.name], None)
     for node in graph.nodes:
         inputs = tuple(renamed.get(name, name) for name in node.inputs)
         if node.output in layers:
             scale = qparams[of.root[node.inputs[0]]].scale
-            constants = _constants(sheet, node.inputs[1:], *weights[node.name], scale, corrections.get(node.name, 0))
+            constants = _constants(builder, node.inputs[1:], *weights[node.name], scale, corrections.get(node.name, 0))
             inputs = (inputs[0], *constants)
         if node.output in quantized:
-            real = sheet.copy(node, inputs=inputs, output=sheet.fresh(f"{node.output}/real"))
-            _fakequant(sheet, real, quantized[node.output], node.output)
+            real = builder.copy(node, inputs=inputs, output=builder.fresh(f"{node.output}/real"))
+            _fakequant(builder, real, quantized[node.output], node.output)
         else:
-            sheet.copy(node, inputs=inputs)
-    return sheet.graph([tensor.name for tensor in graph.outputs])
+            builder.copy(node, inputs=inputs)
+    return builder.graph([tensor.name for tensor in graph.outputs])
 
 
-def _fakequant(sheet: Sheet, x: str, qparams: QuantParams, output: str | None) -> str:
+def _fakequant(builder: GraphBuilder, x: str, qparams: QuantParams, output: str | None) -> str:
     name = f"{x}/quantized" if output is None else output
-    return sheet.add("fakequant", name, [x], output, scale=qparams.scale, low=float(qparams.low))
+    return builder.add("fakequant", name, [x], output, scale=qparams.scale, low=float(qparams.low))
 
 
 def _constants(
-    sheet: Sheet,
+    builder: GraphBuilder,
     names: tuple[str, ...],
     integers: np.ndarray,
     scales: np.ndarray,
@@ -72,8 +72,8 @@ def _constants(
     correction: np.ndarray | int,
 ) -> tuple[str, str]:
     """Weight and bias of a layer, on their scales."""
-    weight = sheet.constant(f"{names[0]}/int8", integers)
+    weight = builder.constant(f"{names[0]}/int8", integers)
     axis = None if len(scales) == 1 else 0
-    sheet.levels[weight] = Quantization(tuple(scales.tolist()), (0,) * len(scales), axis)
-    bias = sheet.source.constants[names[1]].astype(np.float64) - correction
-    return weight, sheet.constant(f"{names[1]}/int32", on_scales(bias, np.float32(x_scale) * scales, MAX_BIAS))
+    builder.levels[weight] = Quantization(tuple(scales.tolist()), (0,) * len(scales), axis)
+    bias = builder.source.constants[names[1]].astype(np.float64) - correction
+    return weight, builder.constant(f"{names[1]}/int32", on_scales(bias, np.float32(x_scale) * scales, MAX_BIAS))

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import inf
 
+from ..graph.builder import GraphBuilder
 from ..graph.ir import Graph, Node
+from ..graph.ops import attributes
 from ..graph.pointwise import UNARY
 
 MOVEMENT = (
@@ -24,6 +27,9 @@ LAYERS = ("conv", "fc")  # by weights that become integers
 ARITHMETIC = ("add", "mul", "avgpool", "resize")
 SOFTMAX = ("softmax", "logsoftmax")
 ACTIVATIONS = tuple(op for op, entry in UNARY.items() if entry.floats and op != "fakequant")  # tables of 256 entries
+
+
+FREE = {"lo": -inf, "hi": inf}  # no clamp
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,22 @@ class Quantizable:
     def tensors(self) -> list[str]:
         """All tensors that are quantized."""
         return [name for names in self.sources.values() for name in names]
+
+
+def split_residuals(graph: Graph) -> Graph:
+    """The same network with nodes of their own for the residuals of convolutions."""
+    builder = GraphBuilder(graph)
+    for node in graph.nodes:
+        if node.op == "conv" and len(node.inputs) == 4:
+            *inputs, residual = node.inputs
+            bounds = {name: node.attrs[name] for name in FREE}
+            inner = builder.fresh(f"{node.output}/conv")
+            builder.copy(node, inputs=tuple(inputs), output=inner, attrs={**node.attrs, **FREE})
+            attrs = attributes("add", **bounds)
+            builder.copy(node, name=f"{node.name}/add", op="add", inputs=(inner, residual), attrs=attrs)
+        else:
+            builder.copy(node)
+    return builder.graph([tensor.name for tensor in graph.outputs])
 
 
 def quantizable(graph: Graph, float_nodes: Collection[str] = ()) -> Quantizable:

@@ -27,12 +27,11 @@ from .config import QuantConfig
 from .equalize import Channels, equalized
 from .gptq import ROUNDINGS
 from .qparams import METHODS
-from .quantizable import layers_with_activations, quantizable
+from .quantizable import layers_with_activations, quantizable, split_residuals
 from .quantize_report import Report, report_of
 from .refine import choose_methods, scale_activations
 from .samples import Arrays, samples_of
 from .sensitivity import frame_times, layer_times, sensitivities, within_budget
-from .sheet import split_residuals
 
 TRIED = 32  # samples by which methods are compared
 SENSED = 8  # samples by which the costs of layers are compared

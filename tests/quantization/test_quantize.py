@@ -14,9 +14,8 @@ from pipeall.graph.passes.rewrite import rewrite
 from pipeall.quantization.calibrate import channel_maxima, mean_errors, outputs_of
 from pipeall.quantization.calibration_run import CalibrationRun
 from pipeall.quantization.equalize import Channels, equalized
-from pipeall.quantization.quantizable import never_clipped, quantizable
+from pipeall.quantization.quantizable import never_clipped, quantizable, split_residuals
 from pipeall.quantization.quantize import observed
-from pipeall.quantization.sheet import split_residuals
 
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 BOUND = 40.0  # of a clamp

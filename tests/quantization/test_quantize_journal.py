@@ -13,8 +13,8 @@ from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.quantization import sensitivity
 from pipeall.quantization.calibration_run import CalibrationRun, open_journal
 from pipeall.quantization.histogram import BINS, HistogramObserver
+from pipeall.quantization.quantizable import split_residuals
 from pipeall.quantization.quantize import observed
-from pipeall.quantization.sheet import split_residuals
 
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 

@@ -10,9 +10,9 @@ from quantize_nets import small
 from pipeall.quantization.calibration_run import CalibrationRun
 from pipeall.quantization.histogram import BINS, HistogramObserver
 from pipeall.quantization.qparams import METHODS, SHARES, QuantParams, divergence, minmax, mse, percentile
+from pipeall.quantization.quantizable import split_residuals
 from pipeall.quantization.quantize import observed
 from pipeall.quantization.refine import ALIKE, choose_methods
-from pipeall.quantization.sheet import split_residuals
 
 RANDOM = np.random.default_rng(0)
 

@@ -16,8 +16,8 @@ import numpy as np
 from ...arrays import read_npz
 from ...errors import ArgumentError
 from ...files import write_whole
-from ...graph.ir import Graph, Node, Tensor
-from ...graph.ops import attributes, infer_shape
+from ...graph.builder import GraphBuilder
+from ...graph.ir import Graph, Tensor
 from ..datasets import DataSet
 from ..spaces.genome import SOURCE, Architecture, Block, Convolution
 
@@ -134,7 +134,7 @@ def to_graph(network: WeightedNetwork, data: DataSet) -> Graph:
 
     Raises ModelError where a picture is too small for the poolings.
     """
-    build = _GraphBuilder(network, data)
+    build = _NetworkBuilder(network, data)
     values = {SOURCE: INPUT}
     for block in network.architecture.blocks:
         values[block.index] = build.block(block, values)
@@ -182,43 +182,33 @@ def folded(layer: LayerWeights) -> LayerWeights:
     return weight * scale.reshape(-1, *(1,) * (weight.ndim - 1)), bias - mean * scale
 
 
-class _GraphBuilder:
-    """The graph in the making; every method adds nodes and returns the name of the last one's output."""
+class _NetworkBuilder(GraphBuilder):
+    """Every method adds nodes and returns the name of the last one's output."""
 
     def __init__(self, network: WeightedNetwork, data: DataSet):
         self.network, self.data = network, data
-        self.tensors = {INPUT: Tensor(INPUT, (1, *network.shape))}
-        self.constants: dict[str, np.ndarray] = {}
-        self.nodes: list[Node] = []
-
-    def node(self, op: str, name: str, *inputs: str, **attrs: object) -> str:
-        shapes = [self.constants[x].shape if x in self.constants else self.tensors[x].shape for x in inputs]
-        attrs = attributes(op, **attrs)
-        self.tensors[name] = Tensor(name, infer_shape(op, attrs, shapes, name))
-        self.nodes.append(Node(name, op, inputs, name, attrs))
-        return name
+        x = Tensor(INPUT, (1, *network.shape))
+        super().__init__(Graph(f"nas-{data.name}", (), {INPUT: x}, {}, (x,), ()))
 
     def layer(self, name: str, layer: LayerWeights) -> tuple[str, str]:
-        names = f"{name}/weight", f"{name}/bias"
-        for constant, array in zip(names, layer, strict=True):
-            self.constants[constant] = np.asarray(array, np.float32)
-        return names
+        weight, bias = layer
+        return self.constant(f"{name}/weight", weight), self.constant(f"{name}/bias", bias)
 
     def block(self, block: Block, values: Mapping[int, str]) -> str:
         name, inputs = f"block{block.index}", [values[index] for index in block.inputs]
-        x = self.node("concat", f"{name}/inputs", *inputs, axis=1) if len(inputs) > 1 else inputs[0]
+        x = self.add("concat", f"{name}/inputs", inputs, axis=1) if len(inputs) > 1 else inputs[0]
         weights = self.layer(name, self._on_raw_features(block))
         if self.network.architecture.kind == "dense":
-            return self.node("fc", name, x, *weights, lo=0.0)
+            return self.add("fc", name, [x, *weights], lo=0.0)
         if isinstance(block, Convolution):
             return self.convolution(block, name, x, weights, values)
-        x = self.node("conv", name, x, *weights, pads=(block.kernel // 2,) * 4, lo=0.0)
+        x = self.add("conv", name, [x, *weights], pads=(block.kernel // 2,) * 4, lo=0.0)
         if block.pool:
-            x = self.node("maxpool", f"{name}/pool", x, kernel=(2, 2), strides=(2, 2))
+            x = self.add("maxpool", f"{name}/pool", [x], kernel=(2, 2), strides=(2, 2))
         return x
 
     def mean(self, name: str, x: str) -> str:
-        return self.node("avgpool", name, x, kernel=self.tensors[x].shape[2:])
+        return self.add("avgpool", name, [x], kernel=self.tensors[x].shape[2:])
 
     def convolution(
         self, block: Convolution, name: str, x: str, weights: tuple[str, str], values: Mapping[int, str]
@@ -227,19 +217,19 @@ class _GraphBuilder:
             shape = self.tensors[x].shape
             sizes = (*shape[:2], block.side, block.side)
             scales = tuple(size / old for size, old in zip(sizes, shape, strict=True))
-            x = self.node("resize", f"{name}/resized", x, sizes=sizes, scales=scales, mode="linear")
+            x = self.add("resize", f"{name}/resized", [x], sizes=sizes, scales=scales, mode="linear")
         if block.averaged:
             x = self.mean(f"{name}/mean", x)
         clamp = {"lo": 0.0} if block.activation == "relu" else {}
         own = {} if block.added is not None else clamp
         geometry = {"pads": (block.kernel // 2,) * 4, "strides": (block.stride,) * 2}
-        x = self.node("conv", name, x, *weights, groups=block.neurons if block.depthwise else 1, **geometry, **own)
+        x = self.add("conv", name, [x, *weights], groups=block.neurons if block.depthwise else 1, **geometry, **own)
         if block.added is not None:
-            x = self.node("add", f"{name}/sum", x, values[block.added], **clamp)
+            x = self.add("add", f"{name}/sum", [x, values[block.added]], **clamp)
         if block.activation == "hardsigmoid":
-            x = self.node("hardsigmoid", f"{name}/gate", x, alpha=1 / 6, beta=0.5)
+            x = self.add("hardsigmoid", f"{name}/gate", [x], alpha=1 / 6, beta=0.5)
         if block.factor is not None:
-            x = self.node("mul", f"{name}/product", values[block.factor], x)
+            x = self.add("mul", f"{name}/product", [values[block.factor], x])
         return x
 
     def finish(self, x: str | None) -> Graph:
@@ -252,11 +242,10 @@ class _GraphBuilder:
             weight = weight * self.data.target_width
             bias = bias * self.data.target_width + self.data.target_low
         name = "logits" if self.network.classifies else OUTPUT
-        x = self.node("fc", name, x, *self.layer(name, (weight, bias)))
+        x = self.add("fc", name, [x, *self.layer(name, (weight, bias))])
         if self.network.classifies:
-            x = self.node("softmax", OUTPUT, x)
-        ends = (self.tensors[INPUT],), (self.tensors[x],)
-        return Graph(f"nas-{self.data.name}", tuple(self.nodes), self.tensors, self.constants, *ends)
+            x = self.add("softmax", OUTPUT, [x])
+        return self.graph([x])
 
     def _on_raw_features(self, block: Block) -> LayerWeights:
         """The weights of a block that reads features, for features as they are instead of centred and scaled ones."""

@@ -1,22 +1,19 @@
-"""A graph that is changed node by node: what probes and quantised networks are made with."""
+"""A graph built node by node: from another graph's inputs and constants, with its nodes or new ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf
 from typing import Any
 
 import numpy as np
 
-from ..graph.ir import Graph, Node, Quantization, Tensor
-from ..graph.ops import attributes, infer_shape
-
-FREE = {"lo": -inf, "hi": inf}  # no clamp
+from .ir import Graph, Node, Quantization, Tensor
+from .ops import attributes, infer_shape
 
 
-class Sheet:
-    """Nodes in topological order, and the constants that they read. Starts empty, with the inputs of ``source``."""
+class GraphBuilder:
+    """Nodes in topological order and the constants that they read, on the inputs and constants of ``source``."""
 
     def __init__(self, source: Graph):
         self.source = source
@@ -27,15 +24,15 @@ class Sheet:
         self._taken = {*source.tensors, *source.constants}
 
     def copy(self, node: Node, **changes: Any) -> str:
-        """Adds a node of the source with some fields changed; returns what it makes."""
-        made = replace(node, **changes)
+        """Adds a node of the source with some fields changed; returns the name of its output."""
+        copied = replace(node, **changes)
         tensor = self.source.tensors[node.output]
-        self.nodes.append(made)
-        self.tensors[made.output] = replace(tensor, name=made.output)
-        return made.output
+        self.nodes.append(copied)
+        self.tensors[copied.output] = replace(tensor, name=copied.output)
+        return copied.output
 
     def add(self, op: str, name: str, inputs: Sequence[str], output: str | None = None, **attrs: Any) -> str:
-        """Adds a float32 node; what it makes is called ``output``, else as the node or longer. Returns that."""
+        """Adds a node of float32; returns the name of its output: ``output``, or the node's name or a longer one."""
         attrs = attributes(op, **attrs)
         shapes = [(self.constants[x] if x in self.constants else self.tensors[x]).shape for x in inputs]
         output = output or self.fresh(name)
@@ -56,37 +53,21 @@ class Sheet:
         return name
 
     def graph(self, outputs: Sequence[str]) -> Graph:
-        """The network with these outputs; nodes that none of them needs are left out."""
+        """The graph with these outputs, without nodes that none of them needs."""
         lengths = {name: axes for name, axes in self.source.lengths.items() if name in outputs}
-        needed, kept = {*outputs, *(count for axes in lengths.values() for _, count in axes)}, []
+        needed, needed_nodes = {*outputs, *(count for axes in lengths.values() for _, count in axes)}, []
         for node in reversed(self.nodes):
             if node.output in needed:
-                kept.append(node)
+                needed_nodes.append(node)
                 needed.update(node.inputs)
-        entered = {tensor.name for tensor in self.source.inputs}
-        names = {node.output for node in kept} | entered
+        inputs = {tensor.name for tensor in self.source.inputs}
+        names = {node.output for node in needed_nodes} | inputs
         return replace(
             self.source,
-            nodes=tuple(reversed(kept)),
+            nodes=tuple(reversed(needed_nodes)),
             tensors={name: tensor for name, tensor in self.tensors.items() if name in names},
             constants={name: array for name, array in self.constants.items() if name in needed},
             levels={name: levels for name, levels in self.levels.items() if name in needed},
             outputs=tuple(self.tensors[name] for name in outputs),
             lengths=lengths,
         )
-
-
-def split_residuals(graph: Graph) -> Graph:
-    """The same network, whose sums of a convolution and another tensor are nodes of their own."""
-    sheet = Sheet(graph)
-    for node in graph.nodes:
-        if node.op == "conv" and len(node.inputs) == 4:
-            *inputs, residual = node.inputs
-            bounds = {name: node.attrs[name] for name in FREE}
-            inner = sheet.fresh(f"{node.output}/conv")
-            sheet.copy(node, inputs=tuple(inputs), output=inner, attrs={**node.attrs, **FREE})
-            attrs = attributes("add", **bounds)
-            sheet.copy(node, name=f"{node.name}/add", op="add", inputs=(inner, residual), attrs=attrs)
-        else:
-            sheet.copy(node)
-    return sheet.graph([tensor.name for tensor in graph.outputs])
