@@ -77,7 +77,7 @@ def _refuses(unit: Component, apart: Graph) -> bool:
     """Whether a unit has no kernel for the first group; a device that finds out only when it compiles is tried."""
     if unit.device.cores is not None:
         return False
-    step = lower(subgraph(apart, 0, 1), integers=unit.device.integers, halves=unit.device.halves)
+    step = lower(subgraph(apart, 0, 1), int8=unit.device.integers, fp16=unit.device.halves)
     if unit.device.unsupported(step):
         return True
     try:

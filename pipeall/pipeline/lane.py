@@ -57,11 +57,11 @@ def lowered_stages(
             subgraph(graph, first, last_late, last),
             border(graph, first, first_late, first) if first_late > first else None,
             border(graph, first, last) if last_late > last else None,
-            integers=integers,
-            halves=halves,
+            int8=int8,
+            fp16=fp16,
             cache=cache,
         )
-        for (first, first_late, last, last_late), (integers, halves, cache) in zip(ranges, traits, strict=True)
+        for (first, first_late, last, last_late), (int8, fp16, cache) in zip(ranges, traits, strict=True)
     ]
 
 

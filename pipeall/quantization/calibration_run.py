@@ -15,7 +15,7 @@ import numpy as np
 from .. import __version__
 from ..files import naming
 from ..graph.ir import Graph
-from ..graph.passes.int8 import integers
+from ..graph.passes.int8 import to_int8
 from ..journal import Journal
 from ..progress import Progress, silent
 from .agreement import Agreement
@@ -91,7 +91,7 @@ class CalibrationRun:
     def _error(self, config: QuantConfig, reference: Reference, every: int, corrected: bool) -> float:
         resolved = config.resolve()
         corrections = mean_errors(resolved, reference.samples, self.progress) if corrected else None
-        network, progress = integers(resolved.build(corrections)), self.progress if every == 1 else silent
+        network, progress = to_int8(resolved.build(corrections)), self.progress if every == 1 else silent
         outputs = outputs_of(network, reference.samples[::every], "integers", progress)
         return compare(reference.graph, reference.answers[::every], outputs).error
 

@@ -15,7 +15,7 @@ from ..graph.ir import Graph
 from ..graph.onnx.read.given import network
 from ..graph.onnx.read.source import ModelSource
 from ..graph.onnx.write.write import save_onnx
-from ..graph.passes.int8 import integers
+from ..graph.passes.int8 import to_int8
 from ..journal import Journal
 from ..picture import Picture
 from ..progress import Progress, silent
@@ -171,7 +171,7 @@ def quantize(
         config = within_budget(config, errors, max_drop, compared)
         comparison = compared(config)
     written = replace(config.resolve().build(), name=graph.name)
-    quantized = integers(written)
+    quantized = to_int8(written)
     by_layer = layer_times(graph, quantized, run.progress) if layers else None
     frame_ms = frame_times(graph, quantized, arrays[0])
     what = None if comparison.agreement is None else agreement.what

@@ -14,7 +14,7 @@ from pipeall import Board, Engine, Pipeline
 from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import run_graph
 from pipeall.graph.partition import split
-from pipeall.graph.passes.fp16 import halves_between
+from pipeall.graph.passes.fp16 import fp16_between
 
 HALF_U = 2.0**-11
 NETWORKS = ("squeezenet1.0", "squeezenet1.1", "mobilenet_v1_0.75_192", "googlenet", "resnet50")
@@ -47,7 +47,7 @@ def types(graph):
 
 
 def test_layers_and_what_lies_between_them_are_halves():
-    graph, _ = halves_between(with_a_head(), ())
+    graph, _ = fp16_between(with_a_head(), ())
     assert [(node.op, graph.tensors[node.output].dtype) for node in graph.nodes] == [
         ("mul", "float32"), ("cast", "float16"), ("conv", "float16"), ("conv", "float16"), ("sigmoid", "float16"),
         ("mul", "float16"), ("conv", "float16"), ("maxpool", "float16"), ("cast", "float32"), ("conv", "float32"),
@@ -67,7 +67,7 @@ def test_a_layer_that_an_average_follows_is_no_head(behind):
     if behind == "reduce":
         y = net.op("reduce", y, how="mean", axes=(2, 3))
     graph = net.graph(*((y, x) if behind == "both" else (y,)))
-    halved, _ = halves_between(graph, ())
+    halved, _ = fp16_between(graph, ())
     found = [halved.tensors[node.output].dtype for node in halved.nodes if node.op == "conv"]
     assert found == ["float16", "float32" if behind == "flat" else "float16"]
 
@@ -78,7 +78,7 @@ def test_what_crosses_to_another_part_is_no_head():
     graph = net.graph(net.conv(net.conv(x, 8, k=3, lo=0.0), 8, k=1))
     found = [
         [part.tensors[node.output].dtype for node in part.nodes if node.op == "conv"]
-        for part in (halves_between(half, ())[0] for half in split(graph, [2]))
+        for part in (fp16_between(half, ())[0] for half in split(graph, [2]))
     ]
     assert found == [["float16", "float16"], ["float32"]]
 
@@ -92,7 +92,7 @@ def test_layers_of_one_pixel_and_weights_beyond_halves_stay_floats():
     large = graph.constants[second.inputs[1]].copy()
     large.flat[3] = 65520
     graph = replace(graph, constants=dict(graph.constants) | {second.inputs[1]: large})
-    found = types(halves_between(graph, ())[0])
+    found = types(fp16_between(graph, ())[0])
     assert found == {"cast0": "float16", "conv1": "float16", "cast2": "float32", "conv3": "float32",
                      "avgpool4": "float32", "fc5": "float32"}  # fmt: skip
 
@@ -119,7 +119,7 @@ def test_who_multiplies_halves_in_layers_of_one_pixel(half_board, unit, kept, ex
     graph = with_vectors()
     graph = pipeall.keep_float32(graph, [graph.nodes[i].name for i in kept])
     device = half_board.component(unit).device
-    lowered = lower(graph, halves=device.halves)
+    lowered = lower(graph, fp16=device.halves)
     program = device.compile(lowered, "test")
     found = [str(way) for way, step in zip(program.algorithms, lowered.steps, strict=True)
              if step.kind == "conv" and step.dst.h == 1]  # fmt: skip
@@ -144,7 +144,7 @@ def test_layers_of_one_pixel_round_and_kept_ones_do_not(half_board):
 def test_a_network_without_layers_is_left_alone():
     net = Net((1, 8, 6, 6))
     graph = net.graph(net.op("sigmoid", "x0"))
-    assert halves_between(graph, ())[0] is graph
+    assert fp16_between(graph, ())[0] is graph
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -175,7 +175,7 @@ def test_floating_cuts_and_neighbours_in_other_precisions(half_board):
 def test_slots_are_float32():
     """Whatever lies between them is not."""
     graph = small_net()
-    lowered = lower(graph, halves=True)
+    lowered = lower(graph, fp16=True)
     assert {step.dst.dtype for step in lowered.steps if step.kind == "conv"} >= {"float16"}
     assert {slot.dtype for slot in (*lowered.slot_in, *lowered.slot_out)} == {"float32"}
 

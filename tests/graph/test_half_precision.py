@@ -11,8 +11,8 @@ import pipeall
 from pipeall import ArgumentError, Board, DeviceError, Engine, ModelError, Pipeline
 from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.graph.ops import run_graph
-from pipeall.graph.passes.fp16 import KEPT, halves_between, keep_float32, kept_float32
-from pipeall.graph.passes.int8 import integers
+from pipeall.graph.passes.fp16 import KEPT, fp16_between, keep_float32, kept_float32
+from pipeall.graph.passes.int8 import to_int8
 from pipeall.pipeline.measuring.precision import allowed_precisions, mixed_precision
 
 
@@ -44,12 +44,12 @@ def names(graph):
 def test_kept_layers_have_floats_on_both_sides():
     graph = overflowing()
     third = names(graph)[2]
-    types = [t.dtype for t in _outputs(halves_between(keep_float32(graph, [third]), ())[0])]
+    types = [t.dtype for t in _outputs(fp16_between(keep_float32(graph, [third]), ())[0])]
     assert (
         types == ["float16"] * 3 + ["float32"] * 2 + ["float16"] * 2 + ["float32"] * 2
     )  # casts around the third, and the head
     everything = keep_float32(graph, names(graph))
-    assert halves_between(everything, ())[0] is everything
+    assert fp16_between(everything, ())[0] is everything
     assert KEPT not in keep_float32(everything, []).metadata
 
 
@@ -115,7 +115,7 @@ def test_a_file_keeps_them():
 def test_damaged_metadata_is_named(text):
     graph = replace(small_net(), metadata={KEPT: text})
     with pytest.raises(ModelError, match="metadata pipeall.float32: expected a list of layers") as caught:
-        halves_between(graph, ())
+        fp16_between(graph, ())
     assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
 
 
@@ -153,7 +153,7 @@ def test_halves_that_overflow_are_never_allowed(half_board):
 
 
 def test_a_quantised_network_has_8_bits_and_floats(board):
-    graph = integers(chain())
+    graph = to_int8(chain())
     found = allowed_precisions(graph, ["big", "big"], ["int8", "fp32"], board, frames=_noise(graph), max_error=0.1)
     assert found.units == ("big@int8", "big@fp32") and found.errors["big@int8"] <= 0.1
 

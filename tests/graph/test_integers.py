@@ -12,8 +12,8 @@ from quantised_files import MICROSOFT, integers, one_node, parameters, reference
 from pipeall import ArgumentError, Engine, Pipeline, load, profile, search
 from pipeall.graph.ir import Quantization
 from pipeall.graph.ops import run_graph
-from pipeall.graph.passes.dequantize import reals
-from pipeall.graph.passes.int8 import integers as on_integers
+from pipeall.graph.passes.dequantize import dequantized
+from pipeall.graph.passes.int8 import to_int8
 from pipeall.graph.passes.rewrite import rewrite
 
 RNG = np.random.default_rng(0)
@@ -28,12 +28,12 @@ def frame_of(graph):
 def test_floats_stay_as_they_are():
     net = Net((1, 3, 8, 8))
     graph = net.graph(net.conv("x0", 4, 3))
-    assert on_integers(graph) is graph and reals(graph) is graph
+    assert to_int8(graph) is graph and dequantized(graph) is graph
 
 
 def test_what_computes_with_integers():
     graph = chain()
-    whole = on_integers(graph)
+    whole = to_int8(graph)
     ops = [(node.op, whole.tensors[node.output].dtype) for node in whole.nodes]
     assert ops == [
         *(("quantize", "int8"), ("conv", "int8"), ("conv", "int8"), ("sigmoid", "int8"), ("mul", "int8")),
@@ -51,16 +51,16 @@ def test_there_and_back():
     """Real numbers made of integers made of real numbers: the same values, bit for bit."""
     graph = chain()
     x = {"x0": frame_of(graph)}
-    (expected,), (found,) = (run_graph(g, x, F).values() for g in (graph, reals(on_integers(graph))))
+    (expected,), (found,) = (run_graph(g, x, F).values() for g in (graph, dequantized(to_int8(graph))))
     assert np.array_equal(found, expected)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_engine(board, threads):
     """Next to the level of float64 at most, where float32 decides another way on the way."""
-    graph = on_integers(chain())
+    graph = to_int8(chain())
     x = frame_of(graph)
-    (expected,) = run_graph(reals(graph), {"x0": x}, np.float64).values()
+    (expected,) = run_graph(dequantized(graph), {"x0": x}, np.float64).values()
     with Engine(graph, "cpu", board=board, threads=threads) as engine, Engine(graph, "cpu@fp32", board=board) as floats:
         found, real = engine(x), floats(x)
     assert levels_between(graph, found, expected) <= 1
@@ -69,7 +69,7 @@ def test_engine(board, threads):
 
 def test_stages(board_with_gpu):
     """Slots between stages hold bytes, whichever device is beside them."""
-    graph = on_integers(chain())
+    graph = to_int8(chain())
     x = frame_of(graph)
     with Engine(graph, "big", board=board_with_gpu) as engine:
         expected = engine(x)
@@ -82,7 +82,7 @@ def test_stages(board_with_gpu):
 
 def test_precisions_of_one_plan(board):
     """A unit of each precision: all are timed, and teams have a cluster in one of them."""
-    graph, x = on_integers(chain()), frame_of(chain())
+    graph, x = to_int8(chain()), frame_of(chain())
     with Engine(graph, "big", board=board) as engine, Engine(graph, "big@int8", board=board) as named:
         assert np.array_equal(named(x), engine(x))
     found = profile(graph, board, units=["big", "big@fp32", "little"], seconds=0.05)
@@ -107,7 +107,7 @@ def test_integers_of_a_network_of_floats(board):
 @pytest.mark.parametrize("slow", [0, 1, 2])
 def test_floating_cuts_beside_floats(plan, slow, board_with_gpu):
     """What crosses a cut is bytes, wherever a frame crosses it."""
-    graph = on_integers(chain())
+    graph = to_int8(chain())
     frames = [frame_of(graph) for _ in range(12)]
     with Engine(graph, "big", board=board_with_gpu) as engine:
         expected = [engine(x) for x in frames]
@@ -140,12 +140,12 @@ def test_real_numbers_of_integers(rank, attrs, threads, board):
     """Against float64: sums are exact but for the bias, which is the nearest quantum; two roundings follow. Floats add
     one rounding for each term. A sigmoid makes less of either."""
     graph = real_layers(rank, **attrs)
-    found, x = on_integers(graph), frame_of(graph)
+    found, x = to_int8(graph), frame_of(graph)
     layer = next(node for node in found.nodes if node.op in ("conv", "fc"))
     assert [found.tensors[name].dtype for name in (layer.inputs[0], layer.output)] == ["int8", "float32"]
     assert found.constants[layer.inputs[1]].dtype == I8
     expected = run_graph(graph, {"x0": x}, np.float64)
-    back = run_graph(reals(found), {"x0": x}, np.float64)
+    back = run_graph(dequantized(found), {"x0": x}, np.float64)
     quantum = 0.0213 * max(found.levels[layer.inputs[1]].scale)
     weight = graph.constants[next(node for node in graph.nodes if node.output == layer.output).inputs[1]]
     sizes = np.abs(weight).reshape(len(weight), -1).sum(1).max() * 2**7 * 0.0213 + 1
@@ -161,7 +161,7 @@ def test_real_numbers_of_integers(rank, attrs, threads, board):
 def test_filters_of_one_channel_stay_floats(board):
     net = Net((1, 8, 9, 7))
     graph = quantised_weights(net.graph(net.conv(fake(net, "x0", 0.0213, 5), 16, 3, groups=8)))
-    found, x = on_integers(graph), frame_of(graph)
+    found, x = to_int8(graph), frame_of(graph)
     assert found.constants[found.nodes[-1].inputs[1]].dtype == F
     (expected,) = run_graph(graph, {"x0": x}, np.float64).values()
     with Engine(found, "big", board=board) as engine:
@@ -201,7 +201,7 @@ def of_weights(whole, scale, zero=0, bias=0.5):
 )
 def test_weights_of_integer_kernels(whole, zero, integer, board):
     graph = of_weights(whole, 0.01, zero)
-    found = on_integers(graph)
+    found = to_int8(graph)
     assert is_integer(found, "conv") == integer
     x = frame_of(graph)
     (expected,) = run_graph(graph, {"x0": x}, np.float64).values()
@@ -212,7 +212,7 @@ def test_weights_of_integer_kernels(whole, zero, integer, board):
 @pytest.mark.parametrize(("quanta", "integer"), [(2**31 - 2**18, True), (2**31, False), (-(2.0**40), False)])
 def test_biases_of_integer_kernels(quanta, integer, board):
     """What a sum with its bias may not fit into 32 bits stays in floats, which saturate as they should."""
-    graph = on_integers(of_weights(np.full((2, 3, 1, 1), 127), 2.0**-10, bias=quanta * 0.1 * 2.0**-10))
+    graph = to_int8(of_weights(np.full((2, 3, 1, 1), 127), 2.0**-10, bias=quanta * 0.1 * 2.0**-10))
     assert is_integer(graph, "conv") == integer
     with Engine(graph, "big", board=board) as engine:
         found = engine(frame_of(graph))
@@ -228,7 +228,7 @@ def test_a_constant_on_levels(op, shape, board):
     values = ((RNG.integers(-128, 128, shape) - 5) * 0.0173).astype(F)
     levels = {constant: Quantization((0.0173,), (5,))}
     graph = replace(graph, constants=graph.constants | {constant: values}, levels=levels)
-    found, x = on_integers(graph), frame_of(graph)
+    found, x = to_int8(graph), frame_of(graph)
     assert is_integer(found, op)
     (expected,) = run_graph(graph, {"x0": x}, np.float64).values()
     with Engine(found, "big", board=board) as engine:

@@ -9,8 +9,8 @@ from quantised_files import reference
 
 from pipeall import Engine, load
 from pipeall.graph.ops import run_graph
-from pipeall.graph.passes.dequantize import reals
-from pipeall.graph.passes.int8 import integers as on_integers
+from pipeall.graph.passes.dequantize import dequantized
+from pipeall.graph.passes.int8 import to_int8
 
 F, I8, U8 = np.float32, np.int8, np.uint8
 NEAR = 2e-3  # quanta: how far from the middle of two levels float32 may decide another way
@@ -36,7 +36,7 @@ def check(build, shape, levels, board, *, image=True, op, threads=1):
         x = net.op("maxpool", x, kernel=(1, 1), strides=(1, 1)) if image else x
         made = build(net, x)
         plain, graph = net.graph(made), net.graph(fake(net, made, y_scale, y_zero))
-        whole = on_integers(graph)
+        whole = to_int8(graph)
         assert all(whole.tensors[node.output].dtype == "int8" for node in whole.nodes if node.op == op)
         frame = ((integers_of(shape, seed).astype(int) - x_zero) * F(x_scale)).astype(F)
         (real,) = run_graph(plain, {"x0": frame}, np.float64).values()
@@ -44,7 +44,7 @@ def check(build, shape, levels, board, *, image=True, op, threads=1):
             found = np.rint(engine(frame) / F(y_scale)) + y_zero
         exact = np.clip(real / np.float64(F(y_scale)) + y_zero, -128, 127)
         assert np.abs(found - exact).max() <= 0.5 + NEAR
-        (there,), (back,) = (run_graph(g, {"x0": frame}, F).values() for g in (graph, reals(whole)))
+        (there,), (back,) = (run_graph(g, {"x0": frame}, F).values() for g in (graph, dequantized(whole)))
         assert np.array_equal(there, back)
 
 
@@ -106,14 +106,14 @@ def test_other_ranks(shape, board):
     check(lambda net, x: net.op("resize", x, **attrs), shape, LEVELS[1], board, image=False, op="resize")
     attrs["sizes"], attrs["scales"] = (2 * shape[0], *sizes[1:]), (2.0, *attrs["scales"][1:])
     net = Net(shape)
-    graph = on_integers(net.graph(fake(net, net.op("resize", fake(net, "x0", 0.1), **attrs), 0.1)))
+    graph = to_int8(net.graph(fake(net, net.op("resize", fake(net, "x0", 0.1), **attrs), 0.1)))
     assert [graph.tensors[node.output].dtype for node in graph.nodes if node.op == "resize"] == ["float32"]
 
 
 def steps_of(build, levels):
     """What lies between the two sets of levels in a graph on integers."""
     net = Net((1, 8, 6, 4))
-    graph = on_integers(net.graph(fake(net, build(net, fake(net, "x0", *levels[0])), *levels[1])))
+    graph = to_int8(net.graph(fake(net, build(net, fake(net, "x0", *levels[0])), *levels[1])))
     return [node.op for node in graph.nodes[1:-1]]
 
 
@@ -129,7 +129,7 @@ def test_nearest_keeps_levels():
     """Without levels of its own it has those of what it reads."""
     net = Net((1, 8, 6, 4))
     x = resized(net, fake(net, "x0", 0.1, 3), (12, 8), mode="nearest")
-    graph = on_integers(net.graph(fake(net, net.op("sigmoid", x), 1 / 256, -128)))
+    graph = to_int8(net.graph(fake(net, net.op("sigmoid", x), 1 / 256, -128)))
     assert [node.op for node in graph.nodes] == ["quantize", "resize", "sigmoid", "dequantize"]
 
 

@@ -17,8 +17,8 @@ from integer_nets import chain, levels_between
 
 from pipeall import Graph, load
 from pipeall.graph.ops import run_graph
-from pipeall.graph.passes.dequantize import reals
-from pipeall.graph.passes.int8 import integers
+from pipeall.graph.passes.dequantize import dequantized
+from pipeall.graph.passes.int8 import to_int8
 
 PYTHON = REPOSITORY / "tests" / "arm64" / "python"
 ROOT = Path(os.environ.get("PIPEALL_ARM64_ROOT", "~/.cache/pipeall-arm64")).expanduser()
@@ -230,9 +230,9 @@ def test_a_detector_on_halves(two_stages, data_dir):
 @pytest.mark.parametrize("cpu", CORES)
 def test_integers_in_two_stages(two_stages, cpu):
     """Every op on integers, against float64: the same levels, or next to one where a tie went astray."""
-    graph = integers(chain())
+    graph = to_int8(chain())
     x = np.random.default_rng(0).uniform(-3, 3, graph.inputs[0].shape).astype(np.float32)
-    (expected,) = run_graph(reals(graph), {"x0": x}).values()
+    (expected,) = run_graph(dequantized(graph), {"x0": x}).values()
     y = two_stages(graph, x, cpu)
     assert levels_between(graph, y, expected) <= 1
 
@@ -243,6 +243,6 @@ def test_trained_integers_in_two_stages(two_stages, cpu, data_dir):
     graph = load(data_dir / "edge" / "mlperf_tiny_ic_resnet8_int8.onnx")
     with np.load(data_dir / "datasets" / "cifar10_10k.npz") as data:
         (picture,) = (data["x_test"][:1].astype(int) - 128).astype(np.int8)
-    (expected,) = run_graph(reals(graph), {graph.inputs[0].name: picture[None]}).values()
+    (expected,) = run_graph(dequantized(graph), {graph.inputs[0].name: picture[None]}).values()
     y = two_stages(graph, picture[None], cpu)
     assert np.abs(y.astype(int) - expected).max() <= 1

@@ -19,7 +19,7 @@ from pipeall._kernels.peak import Peak
 from pipeall.cli.model_argument import ZOO
 from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import attributes
-from pipeall.graph.passes.int8 import integers
+from pipeall.graph.passes.int8 import to_int8
 from pipeall.pipeline.devices.cpu.cpu_device import Cpu
 from pipeall.pipeline.devices.opencl.opencl_device import OpenCl
 from pipeall.pipeline.measuring.layers import LayerTimes, LayerWork, layer_times
@@ -213,7 +213,7 @@ def test_layers_as_text():
 
 @pytest.mark.usefixtures("tiny", "quick_peak")
 def test_layers_of_a_quantised_network(monkeypatch):
-    monkeypatch.setitem(ZOO, "tiny", lambda: integers(chain()))
+    monkeypatch.setitem(ZOO, "tiny", lambda: to_int8(chain()))
     command = "profile", "layers", "tiny", "--units", "Bx1", *QUICK
     text = invoke(*command).stdout
     assert "at most 400.0 GOP/s of int8, 100.0 GFLOP/s, 10.0 GB/s from memory" in text

@@ -10,8 +10,8 @@ from integer_nets import chain
 from pipeall import ArgumentError, Board, Pipeline, Plan, keep_float32, simulate
 from pipeall.graph.lower.lower import lower
 from pipeall.graph.partition import subgraph
-from pipeall.graph.passes.dequantize import reals
-from pipeall.graph.passes.int8 import integers
+from pipeall.graph.passes.dequantize import dequantized
+from pipeall.graph.passes.int8 import to_int8
 from pipeall.pipeline.boards import price_list
 from pipeall.pipeline.boards.board_model import BoardModel
 from pipeall.pipeline.boards.price_list import PriceList
@@ -39,7 +39,7 @@ def typed():
 
 @pytest.fixture(scope="module")
 def quantised():
-    return integers(chain())
+    return to_int8(chain())
 
 
 def total(model, graph, unit):
@@ -49,7 +49,7 @@ def total(model, graph, unit):
 @pytest.mark.parametrize("precision, type_, dtype", [("fp16", "f16:", "float16"), ("int8", "s8:", "int8")])
 def test_kernels_have_the_type_that_they_make(precision, type_, dtype, quantised):
     graph = quantised if precision == "int8" else small_net()
-    steps = lower(subgraph(graph, 0, len(graph.groups)), halves=precision == "fp16").steps
+    steps = lower(subgraph(graph, 0, len(graph.groups)), fp16=precision == "fp16").steps
     found = price_list.works(graph, integers="neon", precision=precision)
     assert [work.kernel.startswith(type_) for work in found] == [step.dst.dtype == dtype for step in steps]
     assert any(work.kernel.startswith(type_) for work in found)
@@ -139,7 +139,7 @@ def test_precisions_have_their_own_prices(typed, quantised):
 def test_a_gpu_computes_a_quantised_network_in_floats(typed, quantised):
     by_bytes_written = (0.0, 0.0, 0.0, 0.0, 1.0, 0.0)
     model = replace(typed.model, prices={"gpu": by_bytes_written})
-    floats = sum(tensor.nbytes for tensor in reals(quantised).tensors.values()) / 1e6
+    floats = sum(tensor.nbytes for tensor in dequantized(quantised).tensors.values()) / 1e6
     assert 0.8 * floats < sum(model.profile(quantised).units["gpu"].ms) <= floats  # the input is not written
 
 

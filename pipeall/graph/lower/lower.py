@@ -11,8 +11,8 @@ from ...steps import Lowered
 from ..ir import Graph
 from ..memory import lifetimes
 from ..partition import Border
-from ..passes.dequantize import reals_between
-from ..passes.fp16 import halves_between, kept_float32
+from ..passes.dequantize import dequantized_between
+from ..passes.fp16 import fp16_between, kept_float32
 from .lower_ops import emit, writes
 from .lowering import Lowering
 from .tiling import Cache
@@ -23,8 +23,8 @@ def lower(
     first_late: Border | None = None,
     last_early: Border | None = None,
     *,
-    integers: bool = True,
-    halves: bool = False,
+    int8: bool = True,
+    fp16: bool = False,
     cache: Cache | None = None,
 ) -> Lowered:
     """The graph as steps on views; the same graph always gives the same steps.
@@ -32,9 +32,9 @@ def lower(
     first_late  a cut inside of the graph: frames may also arrive there, in the slot behind the graph's inputs
     last_early  a cut behind that: frames may also leave there, in the slot before the graph's outputs; what leaves the
                 model in this graph (``Graph.leaves``) is in the slot by then, behind both
-    integers    whether who runs it has kernels for 8-bit integers; else quantised tensors are float32 on the way
-    halves      whether it computes in half precision; then tensors between layers are float16
-    cache       of who computes in strips what would not stay in it (``strips``)
+    int8        whether the device has kernels for 8-bit integers; else quantised tensors are float32 on the way
+    fp16        whether it computes in half precision; then tensors between layers are float16
+    cache       of a device that computes in tiles of rows what would not stay in it (``tiling``)
 
     Where a sub-graph receives or transmits, its slots hold NHWC tensors that are read and written in place; at the
     model's own borders they hold the model's layout, and a copy step converts where a kernel needs another.
@@ -42,13 +42,13 @@ def lower(
     """
     inner = [border for border in (first_late, last_early) if border]
     moved = tuple(inner)
-    if not integers:
-        graph, moved = reals_between(graph, moved)
-    if halves:
-        graph, moved = halves_between(graph, moved)
+    if not int8:
+        graph, moved = dequantized_between(graph, moved)
+    if fp16:
+        graph, moved = fp16_between(graph, moved)
     first_late, last_early = (moved[inner.index(border)] if border else None for border in (first_late, last_early))
     lowered = Lowering(graph, emit, writes).lowered(first_late, last_early, cache)
-    return replace(lowered, single=kept_float32(graph)) if halves else lowered
+    return replace(lowered, single=kept_float32(graph)) if fp16 else lowered
 
 
 def storages(graph: Graph) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:

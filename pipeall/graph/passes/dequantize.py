@@ -19,12 +19,12 @@ from .int8 import LOWEST, Levels
 from .rewrite_quantized import is_move
 
 
-def reals(graph: Graph) -> Graph:
+def dequantized(graph: Graph) -> Graph:
     """The network in float32 between its inputs and outputs; itself where it has no quantised tensors."""
-    return reals_between(graph, ())[0]
+    return dequantized_between(graph, ())[0]
 
 
-def reals_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph, tuple[Border, ...]]:
+def dequantized_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph, tuple[Border, ...]]:
     """The same with cuts inside, in the order of their nodes, and where these lie then."""
     quantised = graph.quantised
     stored = any(node.op in ("quantize", "dequantize") for node in graph.nodes)

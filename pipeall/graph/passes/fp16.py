@@ -59,7 +59,7 @@ def kept_float32(graph: Graph) -> frozenset[str]:
     return frozenset(names)
 
 
-def halves_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph, tuple[Border, ...]]:
+def fp16_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph, tuple[Border, ...]]:
     """The graph with float16 tensors, and where cuts inside lie then, in the order of their nodes; itself where it has
     no layer that computes with halves."""
     made = _Halves(graph, borders)

@@ -30,7 +30,7 @@ SUM = 2**31  # what a kernel's sum, with its bias, stays below
 Levels = tuple[float, int]  # scale and zero point of int8
 
 
-def integers(graph: Graph) -> Graph:
+def to_int8(graph: Graph) -> Graph:
     """The graph with int8 tensors wherever there are kernels for them; itself where nothing lies on levels."""
     return _Integers(graph).graph() if any(node.op == "fakequant" for node in graph.nodes) else graph
 

@@ -19,7 +19,7 @@ from ...arguments import path as path_of
 from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
-from ...graph.passes.dequantize import reals
+from ...graph.passes.dequantize import dequantized
 from ..devices.component import Component
 from ..devices.device import Device, unsupported, unsupported_groups
 from ..planning.plan import Plan
@@ -213,7 +213,7 @@ class BoardModel:
 
     def _predicted(self, graph: Graph, units: Iterable[str]) -> dict[str, np.ndarray]:
         """unit -> the time of each group by the prices."""
-        rows = regression.features(reals(graph) if graph.quantised else graph)
+        rows = regression.features(dequantized(graph) if graph.quantised else graph)
         count, found = len(graph.groups), {}
         works: dict[tuple[str | None, str], list[price_list.Work]] = {}  # that several components have in common
         for unit in units:

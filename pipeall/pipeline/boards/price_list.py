@@ -80,7 +80,7 @@ def works(
     precision  of the component, "" for its default: "fp16" has layers of halves, "fp32" no integers
     """
     whole, halves = integers if precision != "fp32" else None, precision == "fp16"
-    lowered = lower(subgraph(graph, 0, len(graph.groups)), integers=whole is not None, halves=halves)
+    lowered = lower(subgraph(graph, 0, len(graph.groups)), int8=whole is not None, fp16=halves)
     steps, half = lowered.steps, GEMV_HALVES if halves else HALF_GEMM
     ways = [_modelled(step, whole or ISA) for step in steps]
     if precision in ("fp16", "mixed"):

@@ -185,9 +185,9 @@ def unsupported(device: str, precision: str | None) -> Callable[[Lowered], str |
 def unsupported_groups(graph: Graph, ask: Callable[[Lowered], str | None]) -> dict[int, str]:
     """The groups of a network, from 1, that ``ask`` (``Device.unsupported``) has a reason against: a device that lacks
     kernels computes in floats."""
-    if ask(lower(graph, integers=False)) is None:
+    if ask(lower(graph, int8=False)) is None:
         return {}
-    parts = (lower(subgraph(graph, index, index + 1), integers=False) for index in range(len(graph.groups)))
+    parts = (lower(subgraph(graph, index, index + 1), int8=False) for index in range(len(graph.groups)))
     return {index: reason for index, reason in enumerate(map(ask, parts), 1) if reason}
 
 

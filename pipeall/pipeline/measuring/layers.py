@@ -212,7 +212,7 @@ def step_times(
     (trace,) = pipe.trace
     ms = np.median(np.diff(trace.marks[WARM_UP:], axis=1), axis=0) / 1e6
     starts = np.unique(trace.step_of, return_index=True)[1]
-    steps = lower(subgraph(graph, 0, len(graph.groups)), integers=part.device.integers, halves=part.device.halves).steps
+    steps = lower(subgraph(graph, 0, len(graph.groups)), int8=part.device.integers, fp16=part.device.halves).steps
     algorithms = (trace.algorithms[at] for at in starts)
     return list(zip(steps, algorithms, np.add.reduceat(ms, starts).tolist(), strict=True))
 

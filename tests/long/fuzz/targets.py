@@ -35,7 +35,7 @@ from pipeall.graph.onnx.read import read as onnx_import  # noqa: E402
 from pipeall.graph.onnx.read import reader as onnx_reader  # noqa: E402
 from pipeall.graph.ops import run_graph  # noqa: E402
 from pipeall.graph.partition import subgraph  # noqa: E402
-from pipeall.graph.passes.dequantize import reals  # noqa: E402
+from pipeall.graph.passes.dequantize import dequantized  # noqa: E402
 from pipeall.mlp import checkpoint, data  # noqa: E402
 from pipeall.pipeline.boards.board_model import BoardModel  # noqa: E402
 from pipeall.pipeline.devices.timings import add_times, read_times, shipped_times, write_shipped  # noqa: E402
@@ -129,8 +129,8 @@ def compute(graph: Graph) -> None:
         slot[tensor.offset_bytes : tensor.offset_bytes + content.size] = content
     out = program.run(slot)
     with np.errstate(all="ignore"):
-        every = run_graph(reals(graph), inputs, all_tensors=True)
-        single = run_graph(reals(graph), inputs, np.float32, all_tensors=True)
+        every = run_graph(dequantized(graph), inputs, all_tensors=True)
+        single = run_graph(dequantized(graph), inputs, np.float32, all_tensors=True)
         largest = np.max([np.abs(value.astype(np.float64)).max() for value in every.values()])  # or NaN
     steep = any(_is_steep(node, graph) for node in graph.nodes)
     rounded = any(tensor.quantization for tensor in graph.tensors.values())  # a tie may go either way

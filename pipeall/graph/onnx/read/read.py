@@ -12,7 +12,7 @@ import numpy as np
 from ....arguments import refused, several, switch, text
 from ....errors import ArgumentError, ModelError
 from ...ir import Graph
-from ...passes.int8 import integers
+from ...passes.int8 import to_int8
 from ...passes.rewrite import rewrite as rewritten
 from ..operators.masks import with_fills
 from ..operators.nchwc import block_of
@@ -76,7 +76,7 @@ def load(
         raise ModelError(f"{source.label}: {NOT_UTF8}") from None
     except RecursionError:
         raise ModelError(f"{source.label}: its subgraphs are nested too deep") from None
-    graph = integers(rewritten(graph)) if rewrite else graph
+    graph = to_int8(rewritten(graph)) if rewrite else graph
     if graph.levels:
         onnx_wire.trim()
     for array in graph.constants.values():

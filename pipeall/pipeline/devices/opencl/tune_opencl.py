@@ -62,7 +62,7 @@ def tune(graph: Graph, target: Target, progress: Callable[[str, int, int], None]
     """
     path = _path(*target)
     shapes, tuned = known_times(path, OPENCL_METHODS), []
-    steps = {shape_key(step): step for step in lower(graph, integers=False).steps if step.kind == "conv"}
+    steps = {shape_key(step): step for step in lower(graph, int8=False).steps if step.kind == "conv"}
     for done, (shape, step) in enumerate(steps.items()):
         candidates = methods(step, *target)
         if not candidates:
