@@ -71,8 +71,8 @@ def short(part: Modelled) -> str:
 def precise(model: BoardModel, graph: Graph, quantised: Graph) -> dict[str, tuple[Graph, list[str]]]:
     """precision -> the network and the units, where a component has prices of halves, or all CPUs of integers."""
     cpus = list(model.step_prices)
-    halves = {unit: f"{unit}@fp16" for unit in model.parts if "fp16" in model.precisions(unit)}
-    found = {"fp16": (graph, [halves.get(unit, unit) for unit in model.parts])} if halves else {}
+    halves = {unit: f"{unit}@fp16" for unit in model.components if "fp16" in model.precisions(unit)}
+    found = {"fp16": (graph, [halves.get(unit, unit) for unit in model.components])} if halves else {}
     whole = all("int8" in model.precisions(unit) for unit in cpus)
     return found | ({"int8": (quantised, cpus)} if whole else {})
 
@@ -128,7 +128,7 @@ def main() -> None:
                 if net == SUMMED_UP:
                     precision, best, rates, late = max(ways, key=lambda way: way[1].prediction.fps)
                     known = [published(times, name, net) or 0 for times in (PUBLISHED_MS, PUBLISHED_INT8_MS)]
-                    what = f"{name}: {', '.join(map(short, model.parts.values()))}"
+                    what = f"{name}: {', '.join(map(short, model.components.values()))}"
                     late = None if rates[1] is None else late
                     own = (1000 / rates[0], late, best.prediction.latency_ms, str(best.plan))
                     summary.add(what, precision, *rates, max(known), *own)

@@ -19,7 +19,6 @@ import numpy as np
 from bench.common import PUBLISHED, Record, frame, network, parser
 from pipeall import Board, Pipeline, search
 from pipeall.pipeline.planning.profile import Profile
-from pipeall.pipeline.planning.units import Unit
 
 REACHED = 0.95  # of the best plan's FPS
 SPAN_S, SPAN_FRAMES = 0.5, 6  # over which throughput is taken, whichever is longer
@@ -42,8 +41,8 @@ class Phase:
 
 def throttled(profile: Profile, component: str, factor: float) -> Profile:
     units = {
-        name: replace(times, ms=tuple(ms * factor for ms in times.ms)) if Unit.parse(name).name == component else times
-        for name, times in profile.units.items()
+        unit: replace(times, ms=tuple(ms * factor for ms in times.ms)) if unit.whole == component else times
+        for unit, times in profile.units.items()
     }
     return replace(profile, units=units)
 

@@ -9,6 +9,7 @@ from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.default_plan import default_plan
 from ..pipeline.planning.plan import Plan
+from ..pipeline.planning.units import Unit
 from . import complete
 
 
@@ -33,11 +34,11 @@ def read_plan(text: str, graph: Graph) -> Plan:
     return Plan.parse(text)
 
 
-def unit_names(text: str | None) -> list[str] | None:
+def unit_names(text: str | None) -> list[Unit] | None:
     """The units of "big,little,Bx3" by their names; ArgumentError for another word or a unit given twice."""
     if text is None:
         return None
-    names = [Plan.single(word).units[0] for word in text.split(",")]
+    names = [Unit.parse(word) for word in text.split(",")]
     if len(set(names)) != len(names):
         raise ArgumentError(f"units {text!r}: expected each once")
     return names

@@ -14,8 +14,7 @@ from ..graph.ir import Graph
 from ..graph.lower.lower import lower
 from ..graph.partition import subgraph
 from ..graph.passes.picture_input import pictures_of
-from .boards.board import Board
-from .boards.emulator import host_component
+from .boards.board import Board, host_component
 from .devices.component import Component
 from .planning.plan import Plan, StagePlan
 from .planning.units import Unit, overlap, traits_of
@@ -45,7 +44,7 @@ def row_of(graph: Graph, stages: Sequence[StagePlan], units: Sequence[Component]
         replace(stage, first=stage.first + moved, last=None if stage.last is None else stage.last + moved)
         for stage in stages
     )
-    front = StagePlan(spare.name, 0, 1)
+    front = StagePlan(Unit.parse(spare.name), 0, 1)
     return Row(apart, (front, replace(later[0], first=1), *later[1:]), (spare, *units), (NO_GROUPS, *groups))
 
 
@@ -57,11 +56,11 @@ def spare_unit(graph: Graph, plan: Plan, board: Board) -> Component | None:
     clusters = [part for part in board.components.values() if traits_of(part.name).cores]
     if not clusters:
         return None
-    taken = {Unit.parse(component).component for component in plan.components}
+    taken = {unit.component for unit in plan.units}
     free = [part for part in clusters if not any(part.name == name or overlap(part.name, name) for name in taken)]
     if board.model:
-        return host_component(StagePlan((free or clusters)[-1].name))
-    return free[-1] if free else clusters[-1].with_cores(f"{clusters[-1].name}x1", clusters[-1].device.cores[-1:])
+        return host_component(Unit((free or clusters)[-1].name))
+    return free[-1] if free else clusters[-1].with_cores(Unit(clusters[-1].name, 1), clusters[-1].device.cores[-1:])
 
 
 def _apart(graph: Graph) -> Graph:

@@ -17,7 +17,6 @@ from ..graph.ir import Graph
 from . import runtime
 from .boards.board import Board
 from .boards.emulator import Emulator
-from .boards.plan_components import units
 from .border import Entry
 from .devices.component import Component
 from .front import spare_unit
@@ -75,7 +74,7 @@ class Lanes:
         self._options = {"slots": slots, "depth": depth, "record": record, "fault": fault}
         self._lock = threading.Lock()  # of a move, and of what must not see half of one
         try:
-            for number, (stages, parts) in enumerate(zip(plan.lanes, units(plan, board), strict=True)):
+            for number, (stages, parts) in enumerate(zip(plan.lanes, board.units(plan), strict=True)):
                 self.all += (self._start(plan, number, stages, parts),)
             self.open = self.all
             self._keep_pace()
@@ -143,7 +142,7 @@ class Lanes:
 
     def move(self, plan: Plan, why: str = "") -> None:
         """Runs ``plan``, a single lane, from the next frame on; frames under way end in the lane before it."""
-        lane = self._start(plan, self.all[-1].number + 1, plan.lanes[0], units(plan, self.board)[0])
+        lane = self._start(plan, self.all[-1].number + 1, plan.lanes[0], self.board.units(plan)[0])
         with self._lock:
             self.all, self.open, self.plan = (*self.all, lane), (lane,), plan
             self.plans.append((self.frames.submitted, plan))

@@ -57,8 +57,8 @@ class Drift:
         self.graph, self.profile, self.plan, self.goal = graph, profile, plan, plan.goal
         # Of a component that the plan takes in part, no more cores than it takes.
         taken = Counter()
-        for stage in plan.lanes[0]:
-            taken[stage.component] += stage.cores or 0
+        for unit in plan.units:
+            taken[unit.whole] += unit.cores or 0
         self._cores = {component: cores for component, cores in taken.items() if cores}
         self._units = [unit for unit in profile.units if self._may_run(unit)]
         self._ratios = dict.fromkeys(profile.units, 1.0)  # unit -> measured by profiled time, when last seen
@@ -76,9 +76,7 @@ class Drift:
         if profile is None:
             raise ArgumentError(f"rebalance: expected a profile of {graph.name} on this board beside it, got none")
         real = {component.name for component in board.components.values() if not component.stand_in}
-        here = {
-            unit: times for unit, times in profile.units.items() if Unit.parse(unit).name in real | {*plan.components}
-        }
+        here = {unit: times for unit, times in profile.units.items() if unit.whole in real | {*plan.components}}
         return cls(graph, replace(profile, units=here), plan)
 
     def refuse(self, plan: Plan, present: Plan) -> None:
@@ -86,10 +84,9 @@ class Drift:
         self._tried[plan] = inf
         self.plan, self._before, self._usual, self._judged = present, None, None, None
 
-    def _may_run(self, unit: str) -> bool:
-        asked = Unit.parse(unit)
-        most = self._cores.get(asked.name)
-        return most is None or (asked.cores is not None and asked.cores <= most)
+    def _may_run(self, unit: Unit) -> bool:
+        most = self._cores.get(unit.whole)
+        return most is None or (unit.cores is not None and unit.cores <= most)
 
     def observe(self, stage_ms: Sequence[float], now_s: float) -> Plan | None:
         """Takes the mean stage times of one window; the plan to move to, if it is time to. ``now_s``: any clock."""

@@ -15,15 +15,16 @@ from pipeall.pipeline.devices.opencl.opencl_device import OpenCl
 from pipeall.pipeline.measuring import links
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.profile import crossing_bytes
+from pipeall.pipeline.planning.units import Unit
 from pipeall.pipeline.trace import StageTrace
 
 
 def test_there_are_links_between_neighbours_and_to_memory_of_their_own():
     kinds = {"big": Cpu, "little": Cpu, "gpu": OpenCl, "gpu1": OpenCl}
     board = SimpleNamespace(component=lambda name: SimpleNamespace(device=kinds[name]))
-    assert list(links.ends(board, ["big"])) == []
-    assert set(links.ends(board, ["big", "little"])) == {("big", "little"), ("little", "big")}
-    found = list(links.ends(board, list(kinds)))
+    assert list(links.ends(board, [Unit("big")])) == []
+    assert set(links.ends(board, [Unit("big"), Unit("little")])) == {("big", "little"), ("little", "big")}
+    found = list(links.ends(board, list(map(Unit.parse, kinds))))
     between = set(permutations(kinds, 2)) - {("gpu", "gpu1"), ("gpu1", "gpu")}  # Pipeline has no ring for those
     host = {pair for name in ("gpu", "gpu1") for pair in permutations(["host", name])}
     assert set(found) == between | host and len(found) == len(set(found))

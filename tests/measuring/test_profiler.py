@@ -20,6 +20,7 @@ from pipeall.pipeline.measuring.profiler import profile
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.profile import Profile, UnitTimes, crossing_bytes
 from pipeall.pipeline.planning.unit_sets import unit_sets
+from pipeall.pipeline.planning.units import Unit
 
 SECONDS = 0.01  # each part: no test here looks at how long something took
 
@@ -40,7 +41,7 @@ def check(found, graph, units):
     assert found.groups == tuple(group.name for group in graph.groups) and found.crossing_bytes == crossing_bytes(graph)
     assert list(found.units) == units
     for times in found.units.values():
-        assert len(times.ms) == len(times.spread_ms) == count and min(times.spread_ms) >= 0
+        assert len(times.ms) == len(times.half_iqr_ms) == count and min(times.half_iqr_ms) >= 0
     assert {unit: list(row) for unit, row in found.same_pipeline.items()} == {
         unit: list(row) for unit, row in found.contention.items()
     }
@@ -126,7 +127,7 @@ def test_the_pairs_are_the_teams_of_two_that_search_allows(board):
     units = ["bigx1", "bigx2", "bigx3", "big", "little"]
     graph = small_net()
     nothing = Profile(graph.name, (), (), {})
-    texts = [text for text, _ in profiler.missing_parts(graph, four, units, nothing, SECONDS)]
+    texts = [text for text, _ in profiler.missing_parts(graph, four, list(map(Unit.parse, units)), nothing, SECONDS)]
     pairs = {tuple(sorted(text.split(" beside "))) for text in texts if " beside " in text}
     expected = {tuple(sorted(team)) for team in unit_sets(units, 2, {"big": 4, "little": 1}) if len(team) == 2}
     assert pairs == expected and ("bigx2", "bigx2") in pairs and ("bigx3", "bigx3") not in pairs
@@ -157,12 +158,12 @@ def test_contention_is_side_by_side_over_alone(board, monkeypatch):
         return [rows[text] for text in asked[-1]]
 
     monkeypatch.setattr(profiler, "traced_rows", traced)
-    found = profiler.with_contention(graph, board, known, "big", "little", SECONDS)
+    found = profiler.with_contention(graph, board, known, Unit("big"), Unit("little"), SECONDS)
     assert asked == [["big", "little", "big+little"], ["big", "little", "big-little:1~2", "little-big:1"]]
     assert found.contention == {"big": {"little": (1.5, 1.0, 1.0)}, "little": {"big": (1.0, 3.0, 1.0)}}
     # big's middle group: 6, 5, 7, 20 and 7 ms; little's took no time in its stages, so 3.0 as lanes
     assert found.same_pipeline == {"big": {"little": (2.0, 1.4, 1.0)}, "little": {"big": (3.0, 3.0, 2.0)}}
-    both = profiler.with_contention(graph, board, found, "bigx1", "bigx1", SECONDS)
+    both = profiler.with_contention(graph, board, found, Unit("big", 1), Unit("big", 1), SECONDS)
     assert asked[2:] == [["bigx1", "bigx1+bigx1"], ["bigx1", "bigx1-bigx1:1~2"]]
     # as lanes 3, 3, 90, 10, 10 ms and 4, 4, 90, 30, 30; in line the middle group 10, 8 and 9
     assert both.contention == {**found.contention, "bigx1": {"bigx1": (5.0, 6.0, 1.0)}}

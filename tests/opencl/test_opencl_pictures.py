@@ -140,7 +140,7 @@ def test_plans_that_search_writes_run_on_pictures(name, board_with_gpu, tmp_path
         plans.add(Plan.load(tmp_path / "plan.json", pictured))
     for lane in (lane for plan in plans for lane in plan.lanes):
         for stage, part in zip(lane, lowered_stages(pictured, lane), strict=True):
-            assert board_with_gpu.component(stage.component).device.unsupported(part) is None, f"{lane}: {stage}"
+            assert board_with_gpu.component(stage.unit.whole).device.unsupported(part) is None, f"{lane}: {stage}"
     assert any(plan.units[0] == "gpu" for plan in plans)
 
 

@@ -5,7 +5,6 @@ import threading
 import time
 from contextlib import ExitStack
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,11 +15,11 @@ from process import no_longer, promptly, statuses
 import pipeall
 from pipeall import ArgumentError, Board, DeviceError, Engine, Pipeline, PipelineError, Plan
 from pipeall._kernels.opencl import cl_devices as opencl
-from pipeall.pipeline.boards.plan_components import units
 from pipeall.pipeline.devices.component import Component
 from pipeall.pipeline.devices.opencl.opencl_device import OpenCl
 from pipeall.pipeline.lanes import Lanes
 from pipeall.pipeline.planning.plan import StagePlan
+from pipeall.pipeline.planning.units import Unit
 
 
 @pytest.mark.parametrize(
@@ -87,10 +86,10 @@ def test_cores_beyond_the_cluster_are_refused(board):
         ArgumentError, match=r"stage big@fp32x2: expected at most 1 cores of .* 1 of them taken .* got 2"
     ):
         Pipeline(small_net(), "Bx1-B@fp32x2:2", board=both)
-    gpu = Plan(((StagePlan("gpu", cores=2),),))
+    gpu = Plan(((StagePlan(Unit("gpu", 2)),),))
     device = Component("gpu", OpenCl(opencl.DeviceInfo(0, "p", "n", "v", "d", 1, True, False, False)))
     with pytest.raises(ArgumentError, match="stage gpux2: expected no number of cores"):
-        units(gpu, SimpleNamespace(component=lambda name: device, model=None))
+        type("OneGpu", (Board,), {"component": lambda self, key: device})((), gpu=False).units(gpu)
 
 
 @pytest.mark.parametrize("depth", [0, 7, 1.5, "3"])

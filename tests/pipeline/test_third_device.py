@@ -136,6 +136,6 @@ def test_a_package_outside_brings_its_line_by_an_entry_point(library, monkeypatc
     monkeypatch.setenv("PIPEALL_OPENCL", "off")
     units.plug_ins.cache_clear()
     try:
-        assert "npu" in Board.detect().components and units.component_name("N") == "npu"
+        assert "npu" in Board.detect().components and units.Unit.parse("N") == "npu"
     finally:
         units.plug_ins.cache_clear()

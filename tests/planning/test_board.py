@@ -8,7 +8,7 @@ from recorded_boards import recorded_files, write_tree
 from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.errors import ArgumentError, DeviceError, missing_extra
 from pipeall.pipeline.boards.board import Board
-from pipeall.pipeline.planning.units import component_name
+from pipeall.pipeline.planning.units import Unit
 
 
 def device(index: int, name: str, stand_in: bool = False) -> opencl.DeviceInfo:
@@ -138,7 +138,7 @@ def test_a_component_this_board_lacks(vim3, probes):
     ],
 )
 def test_component_names(key, name):
-    assert component_name(key) == name
+    assert Unit.parse_whole(key) == name
 
 
 @pytest.mark.parametrize("key", ["", "x", "npu", "bigger", "big1", "G0", "gpu-1", "B-L", "B@fp8", "G@fp8", "M@double"])

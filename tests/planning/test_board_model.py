@@ -222,13 +222,13 @@ def test_a_model_of_ones_own_board(tmp_path, monkeypatch):
     model.save(tmp_path / "mine.json")
     loaded = Board.load(tmp_path / "mine.json").model
     big = board.component("big").device.cluster
-    assert loaded.parts["big"] == Modelled(big.core_type, len(big.cores), big.max_mhz)
-    assert loaded.parts["gpu"] == Modelled("Mali", 4)
+    assert loaded.components["big"] == Modelled(big.core_type, len(big.cores), big.max_mhz)
+    assert loaded.components["gpu"] == Modelled("Mali", 4)
     for graph, profile in profiles:
         got = loaded.profile(graph)
         for unit in ("big", "bigx1", "gpu"):
             assert got.units[unit].ms == pytest.approx(profile.units[unit].ms)
-            assert got.units[unit].spread_ms == pytest.approx(profile.units[unit].spread_ms)
+            assert got.units[unit].half_iqr_ms == pytest.approx(profile.units[unit].half_iqr_ms)
             assert got.units[unit].refused == profile.units[unit].refused
         for same_pipeline in (False, True):
             assert got.slowdown("gpu", "big", same_pipeline=same_pipeline).tolist() == [1.4] * len(graph.groups)
@@ -252,7 +252,7 @@ def test_what_was_not_profiled_is_no_part_and_a_stand_in_is_refused(tmp_path, mo
         BoardModel.from_profiles("mine", board.components, [(graph, profile)])
     alone = replace(profile, units={"bigx1": profile.units["bigx1"]}, contention={}, links={})
     model = BoardModel.from_profiles("mine", board.components, [(graph, alone)])
-    assert list(model.parts) == ["big"]
+    assert list(model.components) == ["big"]
     model.save(tmp_path / "mine.json")
     assert list(Board.load(tmp_path / "mine.json").components) == ["big"]
 

@@ -50,7 +50,7 @@ def test_a_network_that_nobody_published_has_an_interval():
 def test_pipelines_have_the_boards_contention_and_links():
     own, ncnn = (Board.load("a311d", library=library).model for library in ("pipeall", "ncnn"))
     assert ncnn.contention["big"] == {"gpu": own.contention["big"]["gpu"]} and ncnn.links == own.links
-    assert list(ncnn.parts) == ["big", "gpu"]  # nobody published its LITTLE cluster
+    assert list(ncnn.components) == ["big", "gpu"]  # nobody published its LITTLE cluster
 
 
 def test_a_library_that_nobody_published_is_refused():

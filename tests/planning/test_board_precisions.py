@@ -112,7 +112,8 @@ def test_a_gpu_takes_a_share_of_its_time_in_half_precision(name):
 @pytest.mark.parametrize(("name", "unit"), [("a311d-armcl", "gpu@fp16"), ("rk3588", "gpu@mixed"), ("rpi5", "gpu@fp16")])
 def test_a_precision_that_nobody_published_is_refused(name, unit):
     model = Board.load(name).model
-    what = f" (nothing known of its {model.parts['gpu'].core_type} in {unit[4:]})" if "gpu" in model.parts else ""
+    gpu = model.components.get("gpu")
+    what = f" (nothing known of its {gpu.core_type} in {unit[4:]})" if gpu else ""
     with pytest.raises(ArgumentError) as caught:
         model.profile(small_net(), [unit])
     assert str(caught.value).startswith(f"unit '{unit}': expected one of the model {name}{what}: big, ")

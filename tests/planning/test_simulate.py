@@ -280,7 +280,7 @@ def test_draws_do_not_depend_on_slots_and_depth():
 )
 def test_refused(plan, arguments, expected):
     profile = made_up({"big": [1.0] * 4, "little": [1.0] * 3 + [inf], "gpu": [1.0, 1.0, inf, 1.0]})
-    gpu = replace(profile.units["gpu"], spread_ms=(0.0,) * 4, refused={3: "no pooling"})
+    gpu = replace(profile.units["gpu"], half_iqr_ms=(0.0,) * 4, refused={3: "no pooling"})
     profile = replace(profile, units={**profile.units, "gpu": gpu, "gpu1": profile.units["big"]})
     with pytest.raises(ArgumentError, match=expected):
         simulate(profile, Plan.parse(plan), **arguments)

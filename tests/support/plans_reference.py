@@ -57,7 +57,7 @@ def random_profile(
         return Link((16, 80), values(0, 0.5, 2), values(0, 2, 2), (0.0, 0.0))
 
     known = {unit: times() for unit in units}
-    components = sorted({Unit.parse(unit).name for unit in units})
+    components = sorted({Unit.parse(unit).whole for unit in units})
     pairs = list(permutations(components, 2)) if loaded else []
     contention = {a: {b: values(1, 1.6) for b in components} for a in components if loaded}
     ends = [*pairs, *((HOST, c) for c in components), *((c, HOST) for c in components)] if loaded else []
@@ -90,7 +90,7 @@ def profiles(draw, units: tuple[str, ...] = THREE, most_groups: int = 8) -> Prof
 def orders(units: tuple[str, ...], cores: Mapping[str, int], most: int) -> Iterator[tuple[str, ...]]:
     """Every sequence of units that can run at once."""
     for order in (order for stages in range(1, most + 1) for order in product(units, repeat=stages)):
-        parts = [(unit.name, unit.cores) for unit in map(Unit.parse, order)]
+        parts = [(unit.whole, unit.cores) for unit in map(Unit.parse, order)]
         alone = all(sum(other == name for other, _ in parts) == 1 for name, count in parts if count is None)
         used = {name: sum(count or 0 for other, count in parts if other == name) for name, _ in parts}
         if alone and all(used[name] <= cores.get(name, 0) for name in used if used[name]):

@@ -25,7 +25,7 @@ def toy_board(graph: Graph, ms: dict[str, list[float]]) -> Board:
     """A board on which the graph takes ``ms``, and its components take no time for anything else."""
     model = BoardModel(
         "toy",
-        {name: Modelled("toy", CORES[name]) for name in dict.fromkeys(Unit.parse(unit).name for unit in ms)},
+        {name: Modelled("toy", CORES[name]) for name in dict.fromkeys(Unit.parse(unit).whole for unit in ms)},
         (Measured.of(graph, profile_of(graph, ms)),),
         {unit: (0.0,) * len(FEATURES) for unit in ms},
     )

@@ -21,7 +21,7 @@ from bench.kernels.gpu_halves import ARMCL, halves
 from pipeall import Board, Plan
 from pipeall.graph.ir import Graph, Tensor
 from pipeall.pipeline.boards import regression
-from pipeall.pipeline.boards.board_model import FOLDER, SPREAD_SHARE, BoardModel
+from pipeall.pipeline.boards.board_model import FOLDER, HALF_IQR_SHARE, BoardModel
 from pipeall.pipeline.boards.measured import Measured, borders
 from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.boards.regression import Sample
@@ -155,7 +155,7 @@ def rk3399pro_profiles(data: Path, clocks: Mapping[str, int]) -> dict[str, Profi
 def unit_times(ms: list[float], mw: list[float]) -> UnitTimes:
     return UnitTimes(
         tuple(round(t, 4) for t in ms),
-        tuple(round(SPREAD_SHARE * t, 4) for t in ms),
+        tuple(round(HALF_IQR_SHARE * t, 4) for t in ms),
         tuple(round(p / 1000, 4) for p in mw),
     )
 

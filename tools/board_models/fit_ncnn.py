@@ -16,7 +16,7 @@ import numpy as np
 from bench.common import DATA, Record, parser
 from pipeall import load
 from pipeall.graph.ir import Graph
-from pipeall.pipeline.boards.board_model import FOLDER, SPREAD_SHARE, BoardModel
+from pipeall.pipeline.boards.board_model import FOLDER, HALF_IQR_SHARE, BoardModel
 from pipeall.pipeline.boards.measured import Measured, borders
 from pipeall.pipeline.boards.price_list import PriceList
 from pipeall.pipeline.planning.profile import Profile, UnitTimes
@@ -58,7 +58,7 @@ def graphs(data: Path) -> dict[str, Graph]:
 def whole(graph: Graph, name: str, ms: Mapping[str, float]) -> Measured:
     """A network whose groups nobody timed."""
     spans = (len(graph.groups),)
-    units = {unit: UnitTimes((value,), (round(SPREAD_SHARE * value, 4),)) for unit, value in ms.items()}
+    units = {unit: UnitTimes((value,), (round(HALF_IQR_SHARE * value, 4),)) for unit, value in ms.items()}
     about = {"source": "ncnn's benchmark/README.md"}
     return Measured.of(graph, Profile(name, ("network",), borders(graph, spans), units, about=about), spans, False)
 
@@ -94,7 +94,7 @@ def board(own: BoardModel, nets: Mapping[str, Graph]) -> BoardModel:
     published = PUBLISHED[own.name]
     step_prices = {unit: as_ncnn_computes(own.step_prices[unit]) for unit in published if unit in own.step_prices}
     prices = {unit: own.prices[unit] for unit in published if unit in own.prices}
-    unscaled = BoardModel(own.name, own.parts, (), prices, step_prices)
+    unscaled = BoardModel(own.name, own.components, (), prices, step_prices)
     profiles, errors = [unscaled.profile(graph) for graph in nets.values()], {}
     for unit, ms in published.items():
         priced = np.array([sum(profile.units[unit].ms) for profile in profiles])
@@ -107,7 +107,7 @@ def board(own: BoardModel, nets: Mapping[str, Graph]) -> BoardModel:
     several, kept = len(published) > 1, {key: own.about[key] for key in KEPT if key in own.about}
     return BoardModel(
         f"{own.name}-ncnn",
-        {unit: own.parts[unit] for unit in published},
+        {unit: own.components[unit] for unit in published},
         tuple(
             whole(graph, name, {unit: ms[index] for unit, ms in published.items()})
             for index, (name, graph) in enumerate(nets.items())

@@ -86,7 +86,7 @@ class BoardParts:
     But for the starts, which a faster GPU does not shorten.
     """
 
-    parts: Mapping[str, Modelled]
+    components: Mapping[str, Modelled]
     socs: Mapping[str, str]
     gpu: tuple[str, float] | None = None
     about: str = ""
@@ -274,10 +274,10 @@ def board(
         factors["gpu@fp16"], errors["gpu@fp16"] = gpu_halves(name, published[source], factor, data)
         error["gpu@fp16"] = halves_error(errors["gpu@fp16"].values(), published[source])
     source = published.get(entry.gpu[0]) if entry.gpu and entry.gpu[1] == 1 else None
-    several = len(entry.parts) > 1
+    several = len(entry.components) > 1
     return BoardModel(
         name,
-        entry.parts,
+        entry.components,
         (),
         prices,
         step_prices,

@@ -16,7 +16,7 @@ from ...pipeline.boards.profile_cache import real_components
 from ...pipeline.measuring.comparison import averages, compare_modes
 from ...pipeline.measuring.trial import compare
 from ...pipeline.planning.plan import Plan
-from ...pipeline.planning.units import component_name, overlap
+from ...pipeline.planning.units import Unit, overlap
 from .. import complete
 from ..model_argument import load_model
 from ..options import (
@@ -150,7 +150,7 @@ def _components(board: Board, text: str | None) -> list[str]:
     if text is None:
         real, whole = real_components(board), board.default_component
         return [*real, whole] if sum(overlap(name, whole) for name in real) > 1 else real
-    names = [component_name(word) for word in text.split(",")]
+    names = [Unit.parse_whole(word) for word in text.split(",")]
     if len(set(names)) != len(names):
         raise ArgumentError(f"--components {text}: expected distinct components")
     for name in names:

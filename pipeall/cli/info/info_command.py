@@ -106,7 +106,7 @@ def _stages(graph: Graph, plan: Plan) -> list[dict[str, Any]]:
         part = subgraph(graph, stage.first, last)
         stages.append(
             {
-                "component": stage.component,
+                "component": stage.unit.whole,
                 "groups": [stage.first, last],
                 "nodes": [asdict(row) for row in part.listing()],
                 "cost": report.figures(report.parts_of(graph)(part.nodes)),

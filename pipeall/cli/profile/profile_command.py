@@ -193,7 +193,7 @@ def _unit_row(one: Profile, unit: str, times: UnitTimes) -> tuple[str | None, ..
     ms = np.array(times.ms)
     known = np.isfinite(ms)
     whole = f"{ms[known].sum():.2f}" + ("" if known.all() else f" ({known.sum()} of {len(ms)} groups)")
-    spread = sqrt(sum(value**2 for value in times.spread_ms))  # groups vary independently
+    spread = sqrt(sum(value**2 for value in times.half_iqr_ms))  # groups vary independently
 
     def mean(values: Sequence[float]) -> float:
         return np.average(np.array(values)[known], weights=ms[known]) if ms[known].any() else nan

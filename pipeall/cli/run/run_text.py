@@ -119,7 +119,7 @@ def print_figures(ran: Ran, board: Board) -> None:
     print_text()
     rows = [
         (
-            component_text(replace(board.component(Unit.parse(stage.unit).name), name=stage.unit)),
+            component_text(replace(board.component(Unit.parse(stage.unit).whole), name=stage.unit)),
             groups_text(stage.groups),
             *(f"{ms:.2f}" for ms in (stage.busy_ms, stage.wait_in_ms, stage.wait_out_ms, stage.map_ms, stage.copy_ms)),
             f"{100 * stage.use:.0f}",

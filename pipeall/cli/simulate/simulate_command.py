@@ -18,7 +18,6 @@ from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.rings import MAX_DEPTH, MAX_SLOTS
 from ...pipeline.planning.simulate import MAX_FRAMES
 from ...pipeline.planning.simulate import simulate as run
-from ...pipeline.planning.units import Unit
 from .. import complete
 from ..model_argument import load_model
 from ..options import (
@@ -126,7 +125,7 @@ def _simulated(profile: Profile, plan: Plan, frames: int, options: Mapping[str, 
 
 
 def _contest(graph: Graph, profile: Profile) -> dict[str, Plan]:
-    compared = baselines(graph, profile, [unit for unit in profile.units if Unit.parse(unit).cores is None])
+    compared = baselines(graph, profile, [unit for unit in profile.units if unit.cores is None])
     parallel = {"parallel": compared.parallel} if compared.parallel else {}
     return {"peak": compared.alone[0], **parallel, "pipe-all": compared.pipelines[0].plan}
 

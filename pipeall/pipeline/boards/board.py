@@ -12,16 +12,19 @@ from typing import Any
 
 from ..._kernels.cpu.cluster import Cluster, equal, joined
 from ...arguments import checked, optional, path, refused, several, switch, text, whole
-from ...errors import DeviceError, MissingExtraError
+from ...errors import ArgumentError, DeviceError, MissingExtraError
 from ..devices.component import Component
 from ..devices.cpu import cpu_device
 from ..devices.device import detect
-from ..planning.units import Unit, component_name, components, traits_of
+from ..planning.plan import Plan
+from ..planning.units import Unit, components, traits_of
 from .board_model import BoardModel
 
 CPU = "cpu"  # the device whose components are the clusters
 WHOLE = "cpu"  # the component that is all of them
 CORES = "a list of ids of cores"
+HERE = ("fp32", "int8", "mixed")  # precisions that every CPU computes in
+UNPINNED = (-1,)  # one thread per stage, on whichever core is free: a modelled board has more of them than this machine
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +37,7 @@ class Board:
     """
 
     def __init__(self, clusters: Iterable[Cluster], gpu: bool = True, model: BoardModel | None = None):
-        devices = model.parts if model else {cluster.name: cpu_device.Cpu(cluster) for cluster in clusters}
+        devices = model.components if model else {cluster.name: cpu_device.Cpu(cluster) for cluster in clusters}
         self._present = {name: Component(name, device) for name, device in devices.items()}
         self._clusters = () if model else tuple(device.cluster for device in devices.values())
         self._gpu = gpu
@@ -110,9 +113,8 @@ class Board:
 
         Raises DeviceError where this board has none, with what it has and why; ArgumentError on another word.
         """
-        asked = component_name(key)
-        unit = Unit.parse(asked)
-        name, precision = unit.component, unit.precision
+        asked = Unit.parse_whole(key)
+        name, precision = asked.component, asked.precision
         if precision and (self.model is None or precision in self.model.precisions(name)):
             return self.component(name).with_precision(precision)
         if name in self._present and not precision:
@@ -124,6 +126,33 @@ class Board:
             there = ", ".join(self.components)
             raise DeviceError(f"no component {asked!r} on this board (it has {there}){f': {why}' if why else ''}")
         return self.components[name]
+
+    def units(self, plan: Plan) -> list[list[Component]]:
+        """The unit of every stage of every lane, under the unit's name ("bigx3").
+
+        Stages on one CPU component take successive cores of its cluster, in the order of the plan; on a modelled board
+        a thread of this machine stands in for each. Raises DeviceError for a component the board lacks, ArgumentError
+        for more cores than there are, and for cores of a component that runs as a whole.
+        """
+        taken: dict[str, int] = {}
+        return [[self._unit(stage.unit, taken) for stage in lane] for lane in plan.lanes]
+
+    def _unit(self, unit: Unit, taken: dict[str, int]) -> Component:
+        """``taken``: the number of cores of each component that earlier stages have; this one's are added."""
+        whole = self.component(unit.whole)
+        if not traits_of(unit.component).cores:
+            if unit.cores is not None:
+                raise ArgumentError(f"stage {unit}: expected no number of cores, {whole.name} runs as a whole")
+            return host_component(unit) if self.model else whole
+        cores, first = whole.device.cores, taken.get(unit.component, 0)
+        count = len(cores) if unit.cores is None else unit.cores
+        if not isinstance(count, int) or not 1 <= count <= len(cores) - first:
+            raise ArgumentError(
+                f"stage {unit}: expected at most {len(cores) - first} cores of {whole.name} "
+                f"({len(cores)}, {first} of them taken by stages before it), got {count!r}"
+            )
+        taken[unit.component] = first + count
+        return host_component(unit) if self.model else whole.with_cores(unit, cores[first : first + count])
 
     def describe(self) -> list[dict[str, Any]]:
         """One row per component, ready for JSON.
@@ -162,6 +191,15 @@ class Board:
         for device, why in missing.items():
             log.debug("no %s device: %s", device, why)
         return found, missing
+
+
+def host_component(unit: Unit) -> Component:
+    """What computes a stage of a modelled board: one unpinned thread of this machine's fastest cluster.
+
+    In half precision it computes floats, since this machine may have no kernels of halves.
+    """
+    fastest = next(iter(cpu_device.detect().values())).with_cores(UNPINNED)
+    return Component(unit, fastest.with_precision(unit.precision) if unit.precision in HERE else fastest)
 
 
 def board_of(name: str, value: Any) -> Board:

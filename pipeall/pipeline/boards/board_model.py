@@ -21,26 +21,25 @@ from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
 from ...graph.passes.dequantize import dequantized
 from ..devices.component import Component
-from ..devices.device import Device, unsupported, unsupported_groups
-from ..planning.plan import Plan
+from ..devices.device import unsupported, unsupported_groups
 from ..planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_from, link_to_dict
 from ..planning.uncertainty import four_of_five
 from ..planning.units import Unit, traits_of
 from . import price_list, regression
 from .measured import Measured, mean_power, measured_from, median_contention
 from .modelled import Modelled
-from .reading import component_of, part_from, step_prices_from, table
+from .reading import component_from, component_of, step_prices_from, table
 
 FOLDER = Path(__file__).parent
 REGRESSION, PRICE_LIST = "regression", "prices of pipeall's steps"  # where times are from that nobody measured
-SPREAD_SHARE = 0.02  # half the distance of the quartiles by the median, where nobody measured it
+HALF_IQR_SHARE = 0.02  # half the distance of the quartiles by the median, where nobody measured it
 
 
 @dataclass(frozen=True)
 class BoardModel:
     """Speed and power of a board's components.
 
-    parts          component -> what it is
+    components     name -> what it is
     networks       those that were measured
     prices         unit -> price of each of ``regression.FEATURES``
     step_prices    component -> prices of pipeall's own steps, in all precisions; it needs no ``prices``
@@ -49,7 +48,7 @@ class BoardModel:
     mean_power_w   unit -> what the board draws while it runs, mean over the measured networks; empty: not known
     contention     unit -> other unit -> how many times as long it takes while the other one runs too
     links, idle_w  as in a profile
-    spread_share   spread_ms by ms of a predicted group
+    half_iqr_share half_iqr_ms by ms of a predicted group
     error          unit -> how far off its times may be, of a network that was not measured; as in a profile. "big@int8"
                    is also what "big" computes a quantised network in
     contention_error  of the factors, likewise
@@ -58,7 +57,7 @@ class BoardModel:
     """
 
     name: str
-    parts: Mapping[str, Modelled]
+    components: Mapping[str, Modelled]
     networks: tuple[Measured, ...]
     prices: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     step_prices: Mapping[str, price_list.PriceList] = field(default_factory=dict)
@@ -68,7 +67,7 @@ class BoardModel:
     contention: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     links: Mapping[tuple[str, str], Link] = field(default_factory=dict)
     idle_w: float | None = None
-    spread_share: float = SPREAD_SHARE
+    half_iqr_share: float = HALF_IQR_SHARE
     error: Mapping[str, float] = field(default_factory=dict)
     contention_error: float = 0.0
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -78,7 +77,7 @@ class BoardModel:
     def fit(
         cls,
         name: str,
-        parts: Mapping[str, Modelled],
+        components: Mapping[str, Modelled],
         networks: Iterable[tuple[Graph, Measured]],
         floors: Mapping[str, float] = regression.NO_FLOORS,
         **rest: Any,
@@ -87,7 +86,7 @@ class BoardModel:
 
         floors: unit -> the least ms that starting an op costs.
 
-        Raises ArgumentError where there is nothing to fit on, a network comes twice, or a unit is not of the parts.
+        Raises ArgumentError where there is nothing to fit on, a network comes twice, or a unit is of no component.
         """
         networks = list(networks)
         samples = {}
@@ -97,12 +96,12 @@ class BoardModel:
             if measured.fitted:
                 samples[measured.profile.network] = measured.sample(graph)
         prices = regression.fit(list(samples.values()), floors)
-        if absent := [unit for unit in prices if Unit.parse(unit).name not in parts]:
-            raise ArgumentError(f"unit {absent[0]!r}: expected one of the board's components, {', '.join(parts)}")
+        if absent := [unit for unit in prices if Unit.parse(unit).whole not in components]:
+            raise ArgumentError(f"unit {absent[0]!r}: expected one of the board's components, {', '.join(components)}")
         known = tuple(measured for _, measured in networks)
         return cls(
             name,
-            parts,
+            components,
             known,
             {unit: tuple(map(float, row)) for unit, row in prices.items()},
             errors=regression.leave_one_out(samples, floors),
@@ -120,19 +119,21 @@ class BoardModel:
 
         Contention is the median over groups and networks, and a measured network keeps its own; a link is that of the
         last network that has it. How far off it may be for others follows from networks left out of the fit.
-        Its parts are the components that were profiled. Raises ArgumentError where there is no profile, one is not of
-        its graph, or one has a unit that the board lacks or that a stand-in ran.
+        Its components are those that were profiled. Raises ArgumentError where there is no profile, one is not of its
+        graph, or one has a unit that the board lacks or that a stand-in ran.
         """
         profiles = list(profiles)
-        timed = {Unit.parse(unit).name for _, profile in profiles for unit in profile.units}
-        components = [component for component in there.values() if component.name in timed]
-        if stand_ins := [component.name for component in components if component.device.stand_in]:
+        timed = {unit.whole for _, profile in profiles for unit in profile.units}
+        devices = {name: component.device for name, component in there.items() if name in timed}
+        if stand_ins := [name for name, device in devices.items() if device.stand_in]:
             raise ArgumentError(f"component {stand_ins[0]!r}: expected no stand-in; its times are a CPU's")
-        parts = {component.name: _modelled(component.device) for component in components}
+        components = {
+            name: Modelled(device.core_type, device.width, device.max_mhz) for name, device in devices.items()
+        }
         idle = [profile.idle_w for _, profile in profiles if profile.idle_w is not None]
         model = cls.fit(
             name,
-            parts,
+            components,
             [(graph, Measured.of(graph, profile)) for graph, profile in profiles],
             contention=median_contention([profile for _, profile in profiles]),
             links={ends: link for _, profile in profiles for ends, link in profile.links.items()},
@@ -143,7 +144,7 @@ class BoardModel:
 
     def units(self, graph: Graph) -> list[str]:
         """All units that ``profile`` can tell of a network: its default, and the components in other precisions."""
-        precise = (f"{name}@{precision}" for name in self.parts for precision in self.precisions(name))
+        precise = (f"{name}@{precision}" for name in self.components for precision in self.precisions(name))
         whole = graph.quantised
         return [*self._default_units(), *(unit for unit in precise if whole or not unit.endswith("@int8"))]
 
@@ -151,7 +152,8 @@ class BoardModel:
         """Those beside the default that a component has prices in; int8 is for quantised networks."""
         if component in self.step_prices:
             return self.step_prices[component].precisions()
-        return [unit.precision for unit in map(Unit.parse, self.factors) if unit.component == component]
+        known = map(Unit.parse, self.factors)
+        return [unit.precision for unit in known if unit.component == component]
 
     def profile(self, graph: Graph, units: Sequence[str] | None = None) -> Profile:
         """Times of every group of a network on units: measured where it is one of ``networks``, else predicted.
@@ -163,14 +165,11 @@ class BoardModel:
         are free but for the links. Groups that a unit's kind of device has no kernels for are marked,
         unless they were measured.
         """
-        names, known = [Plan.single(unit).units[0] for unit in units or self._default_units()], self.units(graph)
+        names, known = [Unit.parse(unit) for unit in units or self._default_units()], self.units(graph)
         for name in names:
             if name not in known:
-                unit = Unit.parse(name)
-                part = self.parts.get(unit.component)
-                lacks = (
-                    f" (nothing known of its {part.core_type} in {unit.precision})" if part and unit.precision else ""
-                )
+                part = name.precision and self.components.get(name.component)
+                lacks = f" (nothing known of its {part.core_type} in {name.precision})" if part else ""
                 raise ArgumentError(f"unit {name!r}: expected one of the model {self.name}{lacks}: {', '.join(known)}")
         measured = next((network for network in self.networks if network.fits(graph)), None)
         times = {unit: self._times(unit, ms, measured) for unit, ms in self._predicted(graph, names).items()}
@@ -195,7 +194,7 @@ class BoardModel:
             about={
                 "board": self.name,
                 "times": self._source(measured),
-                "components": {name: part.description for name, part in self.parts.items()},
+                "components": {name: part.description for name, part in self.components.items()},
                 "sources": dict(self.about),
             },
             modelled=True,
@@ -208,50 +207,49 @@ class BoardModel:
 
     def _default_units(self) -> list[str]:
         """In the order of the components."""
-        order = list(self.parts)
-        return sorted((*self.prices, *self.step_prices), key=lambda unit: order.index(Unit.parse(unit).name))
+        order = list(self.components)
+        return sorted((*self.prices, *self.step_prices), key=lambda unit: order.index(Unit.parse(unit).whole))
 
-    def _predicted(self, graph: Graph, units: Iterable[str]) -> dict[str, np.ndarray]:
+    def _predicted(self, graph: Graph, units: Iterable[Unit]) -> dict[Unit, np.ndarray]:
         """unit -> the time of each group by the prices."""
         rows = regression.features(dequantized(graph) if graph.quantised else graph)
         count, found = len(graph.groups), {}
         works: dict[tuple[str | None, str], list[price_list.Work]] = {}  # that several components have in common
         for unit in units:
-            asked = Unit.parse(unit)
-            prices = self.step_prices.get(asked.component)
+            prices = self.step_prices.get(unit.component)
             if prices is None:
-                row = self.prices[unit] if unit in self.prices else self.prices[asked.component]
+                row = self.prices[unit] if unit in self.prices else self.prices[unit.component]
                 found[unit] = self.factors.get(unit, 1.0) * (rows @ np.array(row))
                 continue
-            key = prices.integers, asked.precision or ""
+            key = prices.integers, unit.precision
             if key not in works:
-                works[key] = prices.works(graph, asked.precision or "")
+                works[key] = prices.works(graph, unit.precision)
             found[unit] = prices.group_ms(works[key], count)
         return found
 
-    def _errors(self, graph: Graph, units: Iterable[str], measured: Measured | None) -> dict[str, float]:
+    def _errors(self, graph: Graph, units: Iterable[Unit], measured: Measured | None) -> dict[str, float]:
         """unit -> its error, where it is known; of one without its own that of its component."""
         found = dict(measured.profile.error) if measured else {}
         for unit in units:
             if measured and unit not in self.factors:
                 continue
             whole = unit in self.step_prices and graph.quantised
-            names = (f"{unit}@int8" if whole else unit, Unit.parse(unit).component)
+            names = (f"{unit}@int8" if whole else unit, unit.component)
             known = [self.error[name] for name in names if name in self.error]
             if known:
                 found[unit] = known[0]
         return found
 
-    def _times(self, unit: str, predicted: np.ndarray, measured: Measured | None) -> UnitTimes:
+    def _times(self, unit: Unit, predicted: np.ndarray, measured: Measured | None) -> UnitTimes:
         mean_power = (self.mean_power_w[unit],) * len(predicted) if unit in self.mean_power_w else None
         timed = measured.profile.units if measured else ()
-        source = Unit.parse(unit).component if unit in self.factors and unit not in timed else unit
+        source = unit.component if unit in self.factors and unit not in timed else unit
         if source not in timed:
-            return UnitTimes(tuple(predicted.tolist()), tuple((self.spread_share * predicted).tolist()), mean_power)
+            return UnitTimes(tuple(predicted.tolist()), tuple((self.half_iqr_share * predicted).tolist()), mean_power)
         times = measured.times(source, predicted)
         if source != unit:  # whose power nobody measured
-            ms, spread = (tuple(self.factors[unit] * value for value in row) for row in (times.ms, times.spread_ms))
-            times = replace(times, ms=ms, spread_ms=spread, power_w=None)
+            ms, spread = (tuple(self.factors[unit] * value for value in row) for row in (times.ms, times.half_iqr_ms))
+            times = replace(times, ms=ms, half_iqr_ms=spread, power_w=None)
         return times if times.power_w else replace(times, power_w=mean_power)
 
     def save(self, path: str | Path) -> None:
@@ -297,11 +295,11 @@ class BoardModel:
             "about": dict(self.about),
             "components": {
                 name: {"core_type": part.core_type, "count": part.count, "max_mhz": part.max_mhz}
-                for name, part in self.parts.items()
+                for name, part in self.components.items()
             },
             "idle_w": self.idle_w,
             "mean_power_w": {unit: round(watts, 4) for unit, watts in self.mean_power_w.items()},
-            "spread_share": self.spread_share,
+            "spread_share": self.half_iqr_share,
             "contention": {unit: dict(row) for unit, row in self.contention.items()},
             "links": [link_to_dict(ends, link) for ends, link in self.links.items()],
             "prices": {
@@ -328,27 +326,29 @@ class BoardModel:
     def from_dict(cls, content: Mapping[str, Any], source: str) -> BoardModel:
         """The inverse of ``to_dict``; ``source`` is named in errors. Raises ArgumentError for what is wrong."""
         read = JsonReader(content, source)
-        parts = {name: part_from(read.inside("components", name)) for name in read.keys("components")}
-        if not parts or any(component_of(name) != name or traits_of(name).all for name in parts):
+        components = {name: component_from(read.inside("components", name)) for name in read.keys("components")}
+        if not components or any(component_of(name) != name or traits_of(name).all for name in components):
             raise read.fail("components", "names of components, such as big, little and gpu")
         units, own = read.keys("prices"), read.keys("step_prices")
-        if not (units or own) or any(component_of(unit) not in parts for unit in (*units, *own)):
+        if not (units or own) or any(component_of(unit) not in components for unit in (*units, *own)):
             raise read.fail("prices", "units of the components")
         step_prices = {unit: step_prices_from(read.inside("step_prices", unit)) for unit in own}
         factors = read.inside("precision_factors") if content.get("precision_factors") is not None else None
         for unit in factors.content if factors else ():
-            if component_of(unit) != unit or not (asked := Unit.parse(unit)).precision or asked.component not in units:
+            whole = component_of(unit)
+            if whole != unit or not whole.precision or whole.component not in units:
                 raise read.fail("precision_factors", "components that have prices, in another precision: gpu@fp16")
         error = read.inside("error") if content.get("error") is not None else JsonReader({}, source)
         contention = table(read, "contention", low=0.1)
         if any(
-            component_of(unit) not in parts for unit in (*contention, *(o for row in contention.values() for o in row))
+            component_of(unit) not in components
+            for unit in (*contention, *(o for row in contention.values() for o in row))
         ):
             raise read.fail("contention", "units of the components")
         power = read.inside("mean_power_w") if content.get("mean_power_w") is not None else JsonReader({}, source)
         return cls(
             name=read.word("name"),
-            parts=parts,
+            components=components,
             networks=tuple(measured_from(row) for row in read.rows("networks")),
             prices={
                 unit: tuple(read.inside("prices", unit).number(feature) for feature in regression.FEATURES)
@@ -363,23 +363,18 @@ class BoardModel:
             contention=contention,
             links=dict(link_from(row) for row in read.rows("links")),
             idle_w=read.number("idle_w") if content.get("idle_w") is not None else None,
-            spread_share=read.number("spread_share"),
+            half_iqr_share=read.number("spread_share"),
             about=read.inside("about").content if content.get("about") is not None else {},
             report=read.inside("report").content if content.get("report") is not None else {},
         )
 
 
-def _able(graph: Graph, unit: str, times: UnitTimes) -> UnitTimes:
+def _able(graph: Graph, unit: Unit, times: UnitTimes) -> UnitTimes:
     """The times with infinity for the groups that the unit's device cannot run, and why."""
-    asked = Unit.parse(unit)
-    ask = unsupported(traits_of(asked.component).device, asked.precision)
+    ask = unsupported(traits_of(unit.component).device, unit.precision or None)
     refused = unsupported_groups(graph, ask) if ask else {}
     if not refused:
         return times
     ms = (inf if index in refused else value for index, value in enumerate(times.ms, 1))
-    spread = (0.0 if index in refused else value for index, value in enumerate(times.spread_ms, 1))
-    return replace(times, ms=tuple(ms), spread_ms=tuple(spread), refused={**refused, **times.refused})
-
-
-def _modelled(device: Device) -> Modelled:
-    return Modelled(device.core_type, device.width, device.max_mhz)
+    spread = (0.0 if index in refused else value for index, value in enumerate(times.half_iqr_ms, 1))
+    return replace(times, ms=tuple(ms), half_iqr_ms=tuple(spread), refused={**refused, **times.refused})

@@ -10,7 +10,7 @@ from ...graph.ir import Graph
 from ..planning.plan import Plan
 from ..planning.profile import Profile
 from ..planning.search import search
-from ..planning.units import Unit, traits_of
+from ..planning.units import traits_of
 from .board import Board
 from .profile_cache import cached, real_components
 
@@ -58,7 +58,7 @@ def cores_of(board: Board) -> dict[str, int]:
 def _best(graph: Graph, board: Board, profile: Profile) -> tuple[Plan, str] | None:
     """The best plan of the units that are here and real; None where the profile has none for them."""
     real = real_components(board)
-    units = [unit for unit in profile.units if Unit.parse(unit).component in real]
+    units = [unit for unit in profile.units if unit.component in real]
     try:
         best = search(graph, profile, units=units, cores=cores_of(board), top=1).ranked[0]
     except ArgumentError as error:

@@ -1,4 +1,4 @@
-"""The twin of a board that is not at hand: the real runtime runs here, at the pace of the modelled board.
+"""The emulation of a board that is not at hand: the real runtime runs here, at the pace of the modelled board.
 
 Threads, rings, hand-overs and results are real; a stage ends no earlier than the model says. So the schedule of six
 cores and a GPU runs in real time on two cores, as long as these compute faster than the board does.
@@ -10,15 +10,9 @@ from math import isfinite
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from ..devices.component import Component
-from ..devices.cpu import cpu_device
-from ..planning.plan import Plan, StagePlan
+from ..planning.plan import Plan
 from ..planning.predict import StageCosts, check_runs, spans
-from ..planning.units import Unit
 from .board import Board
-
-HERE = ("fp32", "int8", "mixed")  # precisions that every CPU computes in
-UNPINNED = (-1,)  # one thread per stage, on whichever core is free: the board has more of them than this machine
 
 
 class Emulator:
@@ -49,7 +43,7 @@ class Emulator:
         check_runs(self.profile, plan)
         paces = []
         for lane, stages in zip(plan.lanes, spans(self.profile, plan), strict=True):
-            factors = [self.time_scale * self._heat.get(stage.component, 1.0) for stage in lane]
+            factors = [self.time_scale * self._heat.get(stage.unit.whole, 1.0) for stage in lane]
             paces.append(
                 [
                     [factor * span.ms(costs, kept, taken) for kept in (1.0, 0.0) for taken in (0.0, 1.0)]
@@ -59,13 +53,3 @@ class Emulator:
         if not all(isfinite(ms) for row in paces for ways in row for ms in ways):
             raise ArgumentError(f"plan {plan}: expected stages that {self.profile.about.get('board')} can run")
         return paces
-
-
-def host_component(stage: StagePlan) -> Component:
-    """What computes a stage of the twin: one unpinned thread of this machine's fastest cluster.
-
-    In half precision it computes floats, since this machine may have no kernels of halves.
-    """
-    fastest = next(iter(cpu_device.detect().values())).with_cores(UNPINNED)
-    precision = Unit.parse(stage.component).precision
-    return Component(stage.unit, fastest.with_precision(precision) if precision in HERE else fastest)

@@ -80,7 +80,7 @@ class Measured:
         ms = np.where(refused[whole], np.inf, np.where(refused, 0.0, known.ms)[whole] * shares)
         return UnitTimes(
             tuple(ms.tolist()),
-            tuple((np.array(known.spread_ms)[whole] * shares).tolist()),
+            tuple((np.array(known.half_iqr_ms)[whole] * shares).tolist()),
             None if known.power_w is None else tuple(np.array(known.power_w)[whole].tolist()),
             {index + 1: known.refused[part + 1] for index, part in enumerate(whole) if part + 1 in known.refused},
         )

@@ -15,7 +15,6 @@ from ...cache import cached_path, read_cached, write_cached
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ..planning.profile import Profile, crossing_bytes
-from ..planning.units import Unit
 from .board import Board
 from .machine import describe
 
@@ -32,7 +31,7 @@ def real_components(board: Board) -> list[str]:
 def measured_on(profile: Profile, board: Board) -> bool:
     """Whether these are times of this very kind of machine: the components that it knows have the same description."""
     there, here = profile.about.get("components"), describe(board)["components"]
-    names = {Unit.parse(unit).component for unit in profile.units}
+    names = {unit.component for unit in profile.units}
     return not profile.modelled and isinstance(there, Mapping) and all(there.get(n) == here.get(n, "") for n in names)
 
 

@@ -10,15 +10,15 @@ from . import price_list
 from .modelled import Modelled
 
 
-def component_of(unit: str) -> str | None:
-    """The component of a unit that a file names, None where it is no unit."""
+def component_of(unit: str) -> Unit | None:
+    """The whole component of a unit that a file names, None where it is no unit."""
     try:
-        return Unit.parse(unit).name
+        return Unit.parse(unit).whole
     except ArgumentError:
         return None
 
 
-def part_from(read: JsonReader) -> Modelled:
+def component_from(read: JsonReader) -> Modelled:
     count = read.number("count", low=1)
     if count != int(count):
         raise read.fail("count", "a whole number")

@@ -62,8 +62,8 @@ def _factors(profile: Profile, trial: Trial) -> dict[tuple[str, int], float]:
 
 def _unit_scaled(profile: Profile, unit: str, factor: float) -> Profile:
     times = profile.units[unit]
-    ms, spread = (tuple(factor * value for value in row) for row in (times.ms, times.spread_ms))
-    return replace(profile, units={**profile.units, unit: replace(times, ms=ms, spread_ms=spread)})
+    ms, spread = (tuple(factor * value for value in row) for row in (times.ms, times.half_iqr_ms))
+    return replace(profile, units={**profile.units, unit: replace(times, ms=ms, half_iqr_ms=spread)})
 
 
 def _contention_scaled(profile: Profile, plan: Plan, unit: str, lane: int, factor: float) -> Profile:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from ...graph.ir import Graph
 from ..boards.board import Board
-from ..boards.plan_components import units
 from ..devices.component import Component
 from ..lane import block_bytes, lowered_stages
 from ..planning.plan import Plan, StagePlan
@@ -48,7 +47,7 @@ def footprint(
     board = board or Board.detect()
     plan = Plan.parse(plan) if isinstance(plan, str) else plan
     memories = []
-    for stages, parts in zip(plan.lanes, units(plan, board), strict=True):
+    for stages, parts in zip(plan.lanes, board.units(plan), strict=True):
         memories += _lane(graph, stages, parts, slots, full_load(stages) if depth is None else depth)
     return memories
 

@@ -21,7 +21,6 @@ from ...graph.ops.registry import OPS, work
 from ...graph.partition import subgraph
 from ...steps import Step, Strided, View, is_depthwise, item_bytes
 from ..boards.board import Board
-from ..boards.plan_components import units
 from ..devices.component import Component
 from ..devices.device import Algorithm
 from ..pipeline import Pipeline
@@ -218,7 +217,7 @@ def step_times(
 
 
 def _component(board: Board, unit: str) -> Component:
-    ((part,),) = units(Plan.single(unit), board)
+    ((part,),) = board.units(Plan.single(unit))
     if board.model is not None:
         raise ArgumentError(f"unit {unit}: expected one of this machine, got {part.device.description}")
     return part

@@ -27,11 +27,11 @@ CHANNELS = 64
 WARM_UP, FRAMES = 5, 25
 
 
-def ends(board: Board, components: Sequence[str]) -> Iterator[tuple[str, str]]:
+def ends(board: Board, components: Sequence[Unit]) -> Iterator[tuple[str, str]]:
     """The links there are between these components, and between the host and those with memory of their own."""
-    for pair in permutations(components, 2):
-        if may_be_neighbours(*pair) and len({Unit.parse(component).component for component in pair}) == 2:
-            yield pair
+    for one, other in permutations(components, 2):
+        if one.component != other.component and may_be_neighbours(one.component, other.component):
+            yield one, other
     for name in components:
         if board.component(name).device.owns_slots:
             yield from ((HOST, name), (name, HOST))

@@ -4,7 +4,7 @@ precision is too little for, whose sums overflow, or cancel."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -140,10 +140,10 @@ def allowed_precisions(
         raise ArgumentError(f"precisions: expected some of {', '.join(known)}, got {unknown if precisions else 'none'}")
     if max_error is not None and not (max_error >= 0 and frames):
         raise ArgumentError(f"max_error {max_error:g}: expected 0 or more, and at least one frame")
-    if precise := [unit for unit in units if "@" in unit]:
-        raise ArgumentError(f"units: expected none with a precision beside precisions, got {precise[0]!r}")
     parsed = [Unit.parse(unit) for unit in units]
-    by_component: dict[str, list[str]] = {}
+    if precise := [word for word, unit in zip(units, parsed, strict=True) if unit.precision]:
+        raise ArgumentError(f"units: expected none with a precision beside precisions, got {precise[0]!r}")
+    by_component: dict[str, list[Unit]] = {}
     errors: dict[str, float] = {}
     refused: dict[str, str] = {}
     for component in dict.fromkeys(unit.component for unit in parsed):
@@ -164,19 +164,17 @@ def allowed_precisions(
                 by_component.setdefault(component, []).append(name)
     if not by_component:
         raise ArgumentError(f"precisions: expected one that is left; {'; '.join(map(': '.join, refused.items()))}")
-    names = [
-        str(replace(Unit.parse(name), cores=unit.cores))
-        for unit in parsed
-        for name in by_component.get(unit.component, ())
-    ]
-    return Allowed(tuple(dict.fromkeys(names)), errors, refused)
+    able = (
+        Unit(of.component, unit.cores, of.precision) for unit in parsed for of in by_component.get(unit.component, ())
+    )
+    return Allowed(tuple(dict.fromkeys(able)), errors, refused)
 
 
-def _named(graph: Graph, component: str, precision: str) -> str:
+def _named(graph: Graph, component: str, precision: str) -> Unit:
     """A component in a precision. Alone it is fp32, but that CPUs compute quantised networks in 8 bits then."""
     if precision == "fp32" and not (graph.quantised and "fp32" in traits_of(component).precisions):
-        return component
-    return f"{component}@{precision}"
+        return Unit(component)
+    return Unit(component, None, precision)
 
 
 def _check_able(graph: Graph, component: str, precision: str, board: Board) -> None:
@@ -187,7 +185,7 @@ def _check_able(graph: Graph, component: str, precision: str, board: Board) -> N
         raise DeviceError(f"a {component} has {', '.join(dict.fromkeys(('fp32', *has)))}")
     if precision == "int8" and not graph.quantised:
         raise DeviceError(f"{graph.name} is not quantised; pipeall quantize makes such a network of it")
-    board.component(f"{component}@{precision}")
+    board.component(Unit(component, None, precision))
 
 
 def _run(graph: Graph, frames: Sequence, unit: str, board: Board) -> list[Outputs]:

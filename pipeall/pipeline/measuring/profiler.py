@@ -25,7 +25,6 @@ from ...graph.partition import subgraph
 from ...progress import Progress, silent
 from ..boards import machine
 from ..boards.board import Board, board_of
-from ..boards.plan_components import units as components_of
 from ..boards.profile_cache import store
 from ..devices.device import unsupported_groups
 from ..lane import LOG_FRAMES
@@ -84,7 +83,7 @@ def profile(
         units = real_units(board)
     plans = [Plan.single(unit) for unit in units]
     for plan in plans:
-        components_of(plan, board)  # raises for what the board does not have
+        board.units(plan)  # raises for what the board does not have
     names = list(dict.fromkeys(plan.units[0] for plan in plans))
     about = machine.describe(board) | {"seconds": seconds, "before": machine.state(board)}
     if kept is None:
@@ -134,24 +133,23 @@ def missing_parts(
     for first, second in combinations_with_replacement(able, 2):
         if _coexist(board, first, second) and second not in have.contention.get(first, {}):
             yield f"{first} beside {second}", pair(first, second)
-    for sender, receiver in links.ends(board, dict.fromkeys(Unit.parse(unit).name for unit in units)):
+    for sender, receiver in links.ends(board, list(dict.fromkeys(unit.whole for unit in units))):
         if (sender, receiver) not in have.links:
             yield f"{sender} to {receiver}", link(sender, receiver)
 
 
-def _coexist(board: Board, first: str, second: str) -> bool:
+def _coexist(board: Board, first: Unit, second: Unit) -> bool:
     """Whether the two can run at once: other components, or cores enough of the same."""
-    one, other = Unit.parse(first), Unit.parse(second)
-    if one.component != other.component:
-        return not overlap(one.component, other.component)
-    return None not in (one.cores, other.cores) and one.cores + other.cores <= len(
-        board.component(one.name).device.cores
+    if first.component != second.component:
+        return not overlap(first.component, second.component)
+    return None not in (first.cores, second.cores) and first.cores + second.cores <= len(
+        board.component(first.whole).device.cores
     )
 
 
 def times_alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTimes:
     """Of every group; those that the unit cannot run are marked with the reason, and not tried where it knows."""
-    ((component,),) = components_of(Plan.single(unit), board)
+    ((component,),) = board.units(Plan.single(unit))
     known, whole = unsupported_groups(graph, component.device.unsupported), None
     if not known:
         try:
@@ -171,7 +169,7 @@ def times_alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTi
             refused[index] = str(error)
     if not refused:
         raise DeviceError(f"{unit} runs every group of {graph.name} by itself, but not all at once: {whole}") from whole
-    ms, spread = ([value for times in columns for value in getattr(times, key)] for key in ("ms", "spread_ms"))
+    ms, spread = ([value for times in columns for value in getattr(times, key)] for key in ("ms", "half_iqr_ms"))
     return UnitTimes(tuple(ms), tuple(spread), refused=refused)
 
 
@@ -181,7 +179,7 @@ def unit_times(rows: np.ndarray) -> UnitTimes:
     return UnitTimes(tuple(middle.tolist()), tuple(((high - low) / 2).tolist()))
 
 
-def with_contention(graph: Graph, board: Board, known: Profile, first: str, second: str, seconds: float) -> Profile:
+def with_contention(graph: Graph, board: Board, known: Profile, first: Unit, second: Unit, seconds: float) -> Profile:
     """The profile with what two units slow each other down by, ``seconds`` in all.
 
     First each runs the whole network, as lanes do; then each a part of it, as stages of a pipeline do: there only the
@@ -209,9 +207,9 @@ def _with(table: Factors, pair: Sequence[str], slowdowns: Mapping[str, np.ndarra
     return added
 
 
-def _can_share(graph: Graph, pair: Sequence[str]) -> bool:
+def _can_share(graph: Graph, pair: Sequence[Unit]) -> bool:
     """Whether the two can be the stages of a pipeline."""
-    return len(graph.groups) > 1 and may_be_neighbours(*(Unit.parse(unit).name for unit in pair))
+    return len(graph.groups) > 1 and may_be_neighbours(*(unit.component for unit in pair))
 
 
 def even_halves(known: Profile, order: Sequence[str]) -> Plan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, combinations, pairwise
@@ -19,7 +18,7 @@ from ...graph.ir import Graph
 from ...graph.onnx.read.given import network as graph_of
 from ...graph.ops import macs
 from .goal import Goal
-from .units import Unit, component_name, overlap
+from .units import Unit, overlap
 
 _GRAMMAR = (
     "expected ORDER[:CUTS] such as G-B-L:3,5, Bx3-Bx1-G:3,5 or B-L:3~4, one component such as big, "
@@ -32,23 +31,16 @@ WORDS = "a list of units, such as ['big', 'Lx3']"
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """One stage: a component and its groups [first, last); ``last`` None means up to the network's end.
+    """One stage: a unit and its groups [first, last); ``last`` None means up to the network's end.
 
     Where the cut behind it floats, it also computes the ``floating`` groups after its last, for a frame that the next
-    stage is not ready for. ``cores`` is the number of the component's cores it runs on, None for the whole component.
-    Stages that share a component take successive cores of it, in the order of the plan.
+    stage is not ready for. Stages that share a component take successive cores of it, in the order of the plan.
     """
 
-    component: str
+    unit: Unit
     first: int = 0
     last: int | None = None
-    cores: int | None = None
     floating: int = 0
-
-    @property
-    def unit(self) -> str:
-        """What it runs on, as plans, profiles and statistics name it: "big", or "bigx3" for three of its cores."""
-        return self.component if self.cores is None else f"{self.component}x{self.cores}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +86,7 @@ class Plan:
             raise ArgumentError(f"cuts {list(cuts)}: expected increasing group counts from 1")
         borders = [(0, 0), *pairs, (None, None)]
         stages = [
-            StagePlan(unit.name, first, last, unit.cores, late - last if last else 0)
+            StagePlan(unit, first, last, late - last if last else 0)
             for unit, ((first, _), (last, late)) in zip(units, pairwise(borders), strict=True)
         ]
         return cls((tuple(stages),))
@@ -108,7 +100,7 @@ class Plan:
     def parallel(cls, components: Iterable[str]) -> Plan:
         """The whole network on each component, independently, fed from one source (the paper's Parallel)."""
         units = _units(several(as_text, WORDS)("components", components))
-        return cls(tuple((StagePlan(unit.name, cores=unit.cores),) for unit in units))
+        return cls(tuple((StagePlan(unit),) for unit in units))
 
     @classmethod
     def balanced(cls, order: Sequence[str], graph: Graph) -> Plan:
@@ -138,13 +130,13 @@ class Plan:
 
     def with_cores(self, cores: Mapping[str, int]) -> Plan:
         """The plan with these numbers of cores for components that it takes whole. Raises ArgumentError for others."""
-        limits = {component_name(component): count for component, count in cores.items()}
-        whole = {stage.component for lane in self.lanes for stage in lane if stage.cores is None}
+        limits = {Unit.parse_whole(component): count for component, count in cores.items()}
+        whole = {unit for unit in self.units if unit.cores is None}
         if unknown := limits.keys() - whole:
             raise ArgumentError(f"cores: expected whole components of plan {self}, got {', '.join(sorted(unknown))}")
+        limited = {unit: Unit(unit.component, count, unit.precision) for unit, count in limits.items()}
         lanes = (
-            tuple(replace(stage, cores=stage.cores or limits.get(stage.component)) for stage in lane)
-            for lane in self.lanes
+            tuple(replace(stage, unit=limited.get(stage.unit, stage.unit)) for stage in lane) for lane in self.lanes
         )
         return replace(self, lanes=tuple(lanes))
 
@@ -199,12 +191,12 @@ class Plan:
             return plan
 
     @property
-    def components(self) -> tuple[str, ...]:
-        """The component of every stage."""
-        return tuple(stage.component for lane in self.lanes for stage in lane)
+    def components(self) -> tuple[Unit, ...]:
+        """The component of every stage, in its precision."""
+        return tuple(unit.whole for unit in self.units)
 
     @property
-    def units(self) -> tuple[str, ...]:
+    def units(self) -> tuple[Unit, ...]:
         """The unit of every stage."""
         return tuple(stage.unit for lane in self.lanes for stage in lane)
 
@@ -277,8 +269,8 @@ def _cut(word: str) -> int | tuple[int, int]:
 
 def _units(words: Sequence[str]) -> list[Unit]:
     units = [Unit.parse(word) for word in words]
-    components = Counter(unit.component for unit in units)
-    if not units or any(unit.cores is None and components[unit.component] > 1 for unit in units):
+    components = [unit.component for unit in units]
+    if not units or any(unit.cores is None and components.count(unit.component) > 1 for unit in units):
         raise ArgumentError(f"order {'-'.join(words)!r}: expected distinct components, got none or one twice")
     for one, other in combinations(components, 2):
         if overlap(one, other):

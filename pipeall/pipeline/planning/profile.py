@@ -23,7 +23,6 @@ from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
 from ...graph.onnx.read.given import network
 from ...notebook import html_table
-from .plan import Plan
 from .units import Unit, may_be_neighbours
 
 HOST = "host"  # in links: whoever submits frames and takes results
@@ -46,7 +45,7 @@ class UnitTimes:
     """
 
     ms: tuple[float, ...]
-    spread_ms: tuple[float, ...]
+    half_iqr_ms: tuple[float, ...]
     power_w: tuple[float, ...] | None = None
     refused: Mapping[int, str] = field(default_factory=dict)
 
@@ -90,7 +89,7 @@ class Profile:
     network: str
     groups: tuple[str, ...]
     crossing_bytes: tuple[int, ...]
-    units: Mapping[str, UnitTimes]
+    units: Mapping[Unit, UnitTimes]
     contention: Factors = field(default_factory=dict)
     same_pipeline: Factors = field(default_factory=dict)
     links: Mapping[tuple[str, str], Link] = field(default_factory=dict)
@@ -99,6 +98,9 @@ class Profile:
     contention_error: float = 0.0
     about: Mapping[str, Any] = field(default_factory=dict)
     modelled: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "units", {Unit.parse(unit): times for unit, times in self.units.items()})
 
     def __repr__(self) -> str:
         times = ", ".join(f"{unit} {_whole(row)}" for unit, row in self.units.items())
@@ -133,11 +135,14 @@ class Profile:
 
         Infinity between two that cannot stand beside each other: they share no memory, and the runtime refuses it.
         """
-        names = [unit if unit == HOST else Unit.parse(unit).name for unit in (sender, receiver)]
+        ends = [None if end == HOST else Unit.parse(end) for end in (sender, receiver)]
+        whole, default = (
+            tuple(HOST if unit is None else getattr(unit, of) for unit in ends) for of in ("whole", "component")
+        )
         sizes = np.array(self.crossing_bytes, float)
-        if names[0] != names[1] and HOST not in names and not may_be_neighbours(*names):
+        if whole[0] != whole[1] and HOST not in whole and not may_be_neighbours(*default):
             return np.full(len(sizes), np.inf), np.full(len(sizes), np.inf)
-        link = self.links.get((names[0], names[1])) or self.links.get(tuple(name.partition("@")[0] for name in names))
+        link = self.links.get(whole) or self.links.get(default)
         return link.at(sizes) if link else (np.zeros(len(sizes)), np.zeros(len(sizes)))
 
     def check_network(self, graph: Graph) -> None:
@@ -190,8 +195,8 @@ class Profile:
         error = read.inside("error") if content.get("error") is not None else JsonReader({}, source)
         tables = (contention, same_pipeline)
         for unit in (*units, *chain(*tables), *(other for table in tables for row in table.values() for other in row)):
-            if Plan.single(unit).units[0] != unit:
-                raise ArgumentError(f"{source}: unit {unit!r}: expected its name, {Plan.single(unit).units[0]!r}")
+            if Unit.parse(unit) != unit:
+                raise ArgumentError(f"{source}: unit {unit!r}: expected its name, {Unit.parse(unit)!r}")
         return cls(
             network=read.word("network"),
             groups=groups,
@@ -230,7 +235,7 @@ def link_from(row: JsonReader) -> tuple[tuple[str, str], Link]:
     sizes = row.sizes("bytes")
     if not sizes or any(second <= first for first, second in zip(sizes, sizes[1:], strict=False)):
         raise row.fail("bytes", "increasing sizes")
-    ends = tuple(word if word == HOST else Unit.parse(word).name for word in (row.word("from"), row.word("to")))
+    ends = tuple(word if word == HOST else Unit.parse(word).whole for word in (row.word("from"), row.word("to")))
     if ends[0] == ends[1]:
         raise row.fail("to", f"another end than {ends[0]!r}")
     times = [tuple(row.numbers(key, len(sizes))) for key in ("send_ms", "receive_ms", "map_ms")]
@@ -246,7 +251,7 @@ def _whole(times: UnitTimes) -> str:
 def _unit_to_dict(times: UnitTimes) -> dict[str, Any]:
     row: dict[str, Any] = {
         "ms": [value if isfinite(value) else None for value in _rounded(times.ms)],
-        "spread_ms": _rounded(times.spread_ms),
+        "spread_ms": _rounded(times.half_iqr_ms),
     }
     if times.power_w is not None:
         row["power_w"] = _rounded(times.power_w)
@@ -274,8 +279,8 @@ def _factors(table: Factors, unit: str, other: str) -> tuple[float, ...] | None:
 
 def _known(rows: Mapping[str, Any], unit: str) -> Any:
     """What rows have of a unit, else of its component, else of that in its default precision."""
-    component = Unit.parse(unit).name
-    return next((rows[name] for name in (unit, component, Unit.parse(component).component) if name in rows), None)
+    unit = Unit.parse(unit)
+    return next((rows[name] for name in (unit, unit.whole, unit.component) if name in rows), None)
 
 
 def _factors_to_dict(table: Factors) -> dict[str, dict[str, list[float]]]:

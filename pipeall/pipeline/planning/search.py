@@ -1,7 +1,7 @@
 """The best plans of a profile: every order and cut of up to three units at once, dynamic programming beyond.
 
-Contention depends on which units run. Every team, a set of units that can run at once, thus has its own stage times;
-within a team they are constants. Plans are pipelines; one unit alone (Peak) is a pipeline of one stage.
+Contention depends on which units run. Every set of units that can run at once thus has its own stage times;
+within a set they are constants. Plans are pipelines; one unit alone (Peak) is a pipeline of one stage.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ log = logging.getLogger(__name__)
 class SearchResult:
     """What a search found.
 
-    ranked      the best plans by the objective and within its limit, best first. A team of more than three units adds
+    ranked      the best plans by the objective and within its limit, best first. A set of more than three units adds
                 only its best plan and those of its fronts
     pareto      plans that no other beats in throughput, latency and (where power is known for all units) energy,
-                shortest period first, whatever the limits. Exact over everything evaluated; a larger team adds its
+                shortest period first, whatever the limits. Exact over everything evaluated; a larger unit set adds its
                 exact fronts of period with latency and of period with energy
     evaluated   number of stages -> configurations that were evaluated one by one
     covered     number of stages -> configurations among which dynamic programming found the best
@@ -158,7 +158,7 @@ def search(
     if not ranked:
         raise _no_plan(graph, profile, names, cores, max_latency_ms, min_fps)
     if floating:
-        small = [team for team in possible if 1 < len(team) <= EXHAUSTIVE_STAGES]
+        small = [unit_set for unit_set in possible if 1 < len(unit_set) <= EXHAUSTIVE_STAGES]
         faster = float_cuts(profile, small, ranked[0].plan, max_latency_ms=limits.latency_ms, top=(top + 1) // 2)
         ranked = (*faster, *ranked)[:top]
     goal = Goal(objective, max_latency_ms, min_fps)
@@ -182,13 +182,13 @@ def _made_for(graph: Graph, choices: Iterable[PredictedPlan], goal: Goal) -> tup
     return tuple(replace(choice, plan=replace(choice.plan.made_for(graph), goal=goal)) for choice in choices)
 
 
-def _parallel(profile: Profile, names: Sequence[str], max_latency_ms: float) -> PredictedPlan | None:
+def _parallel(profile: Profile, names: Sequence[Unit], max_latency_ms: float) -> PredictedPlan | None:
     """The whole network on every component independently, each on its fastest unit."""
     fastest: dict[str, tuple[float, str]] = {}
-    for name in names:
-        component, ms = Unit.parse(name).component, sum(profile.units[name].ms)
-        if isfinite(ms) and not traits_of(component).all:
-            fastest[component] = min(fastest.get(component, (inf, "")), (ms, name))
+    for unit in names:
+        ms = sum(profile.units[unit].ms)
+        if isfinite(ms) and not traits_of(unit.component).all:
+            fastest[unit.component] = min(fastest.get(unit.component, (inf, "")), (ms, unit))
     if len(fastest) < 2:
         return None
     plan = Plan.parallel([unit for _, unit in fastest.values()])
@@ -209,11 +209,11 @@ def _evaluate(
     profile = candidates.profile
     fronts: dict[str, list[tuple[float, float]]] = {}  # total -> (period, total) pairs
     evaluated, covered = Counter(), Counter()
-    links = handovers(profile, {unit for team in possible for unit in team})
-    for team in possible:
-        tables = StageTables(profile, team, links)
-        if len(team) <= EXHAUSTIVE_STAGES:
-            evaluated[len(team)] += _exhaustive(candidates, tables, team)
+    links = handovers(profile, {unit for unit_set in possible for unit in unit_set})
+    for unit_set in possible:
+        tables = StageTables(profile, unit_set, links)
+        if len(unit_set) <= EXHAUSTIVE_STAGES:
+            evaluated[len(unit_set)] += _exhaustive(candidates, tables, unit_set)
             continue
         if not fronts:
             totals = ("latency_ms", "busy_mj") if candidates.energy else ("latency_ms",)
@@ -223,27 +223,27 @@ def _evaluate(
         for solution in dict.fromkeys([best, *_new_on_fronts(dynamic, fronts)]):
             if solution is not None:
                 _add(candidates, tables, solution)
-        covered[len(team)] += _count(tables, len(team))
+        covered[len(unit_set)] += _count(tables, len(unit_set))
     return evaluated, covered
 
 
-def _exhaustive(candidates: PlanTable, tables: StageTables, team: Sequence[str]) -> int:
-    """Evaluates every order and every cut of a team; returns how many there are."""
-    cuts = np.array(list(combinations(range(1, tables.groups), len(team) - 1)), int)
-    orders = sorted(set(permutations(tables.units.index(unit) for unit in team)))
+def _exhaustive(candidates: PlanTable, tables: StageTables, unit_set: Sequence[str]) -> int:
+    """Evaluates every order and every cut of a unit set; returns how many there are."""
+    cuts = np.array(list(combinations(range(1, tables.groups), len(unit_set) - 1)), int)
+    orders = sorted(set(permutations(tables.units.index(unit) for unit in unit_set)))
     for order in orders:
         candidates.add([tables.units[unit] for unit in order], cuts, tables.evaluate(order, cuts))
     return len(orders) * len(cuts)
 
 
 def _count(tables: StageTables, stages: int) -> int:
-    """How many configurations a team has."""
+    """How many configurations a unit set has."""
     orders = factorial(stages) // prod(factorial(count) for count in tables.counts)
     return orders * comb(tables.groups - 1, stages - 1)
 
 
 def _new_on_fronts(dynamic: Dynamic, fronts: dict[str, list[tuple[float, float]]]) -> list[Solution]:
-    """The solutions of a team that are on a front; the fronts grow by them."""
+    """The solutions of a unit set that are on a front; the fronts grow by them."""
     found = []
     for total, pairs in fronts.items():
         front = list(dynamic.front(total, pairs))
@@ -265,17 +265,13 @@ def _add(candidates: PlanTable, tables: StageTables, solution: Solution) -> None
     candidates.add([tables.units[unit] for unit in solution.order], np.array([solution.cuts]), costs)
 
 
-def _names(profile: Profile, units: Iterable[str] | None) -> list[str]:
+def _names(profile: Profile, units: Iterable[str] | None) -> list[Unit]:
     """The units to use, by the names that the profile has for them."""
-    names = list(profile.units) if units is None else list(dict.fromkeys(_unit_name(unit) for unit in units))
+    names = list(profile.units) if units is None else list(dict.fromkeys(map(Unit.parse, units)))
     for name in names or ["none"]:
         if name not in profile.units:
             raise ArgumentError(f"units: expected some of the profile ({', '.join(profile.units)}), got {name}")
     return names
-
-
-def _unit_name(word: str) -> str:
-    return Plan.single(word).units[0]
 
 
 def _limits(objective: str, max_latency_ms: float | None, min_fps: float | None) -> _Limits:
@@ -303,11 +299,11 @@ def _power_known(profile: Profile, names: Sequence[str], objective: str) -> bool
 
 def _with_power(profile: Profile, power: Mapping[str, float]) -> Profile:
     """The profile with these watts in every group: a unit's own, or else its component's."""
-    given = {"idle" if name == "idle" else _unit_name(name): watts for name, watts in power.items()}
+    given = {"idle" if name == "idle" else Unit.parse(name): watts for name, watts in power.items()}
     units = {}
-    for name, times in profile.units.items():
-        watts = given.get(name, given.get(Unit.parse(name).name))
-        units[name] = replace(times, power_w=None if watts is None else (watts,) * len(profile.groups))
+    for unit, times in profile.units.items():
+        watts = given.get(unit, given.get(unit.whole))
+        units[unit] = replace(times, power_w=None if watts is None else (watts,) * len(profile.groups))
     return replace(profile, units=units, idle_w=given.get("idle"))
 
 

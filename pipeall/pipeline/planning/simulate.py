@@ -174,7 +174,7 @@ class _Way:
         self._slowdown = [costs.slowdown(position, other)[span] for other in range(len(costs.units))]
         self._loads: dict[int, tuple[float, float]] = {}
         self.alone_ms = float(self._ms.sum()) + handover_ms
-        deviation_ms = sqrt(sum((spread / QUARTILE) ** 2 for spread in times.spread_ms[span]))
+        deviation_ms = sqrt(sum((spread / QUARTILE) ** 2 for spread in times.half_iqr_ms[span]))
         self.sigma = sqrt(log1p((deviation_ms / self.alone_ms) ** 2)) if self.alone_ms else 0.0
 
     def load(self, computing: int) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""All stages that a team of units could have, as arrays: exhaustive search and dynamic programming read them."""
+"""All stages that a set of units could have, as arrays: exhaustive search and dynamic programming read them."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def handovers(profile: Profile, units: Iterable[str]) -> Handovers:
 
 
 class StageTables:
-    """All stages that a ``team``, units that run at once, could have. Equal units ("bigx1" twice) share their tables.
+    """All stages that a ``unit_set``, units that run at once, could have; equal ones share their tables.
 
     units      the different units, in the order of their first place; as an index, their number stands for the host
-    counts     how often each of these units is in the team
+    counts     how often each of these units is in the set
     stage_ms   [unit, next unit or host, unit or host before, first, last]: time of a stage with groups [first, last)
                and its hand-overs; infinity where the unit cannot run one of the groups, or the stage has none
     busy_mj    [unit, first, last]: energy of its groups beyond what the idle board draws; zeros where unknown
     """
 
-    def __init__(self, profile: Profile, team: Sequence[str], links: Handovers):
-        costs = StageCosts(profile, team)
-        self.units = tuple(dict.fromkeys(team))
-        self.counts = tuple(team.count(unit) for unit in self.units)
+    def __init__(self, profile: Profile, unit_set: Sequence[str], links: Handovers):
+        costs = StageCosts(profile, unit_set)
+        self.units = tuple(dict.fromkeys(unit_set))
+        self.counts = tuple(unit_set.count(unit) for unit in self.units)
         self.host = len(self.units)
         self.groups = len(profile.groups)
         self.energy_known = costs.energy_known
-        places = [team.index(unit) for unit in self.units]
+        places = [unit_set.index(unit) for unit in self.units]
         send = np.array([[links[unit, after][0] for after in (*self.units, HOST)] for unit in self.units])
         receive = np.array([[links[before, unit][1] for before in (*self.units, HOST)] for unit in self.units])
         computing = _sums(np.array([costs.loaded_ms[place] for place in places]))

@@ -1,4 +1,4 @@
-"""Units: what the stages of a plan run on. A unit is a component, or some of its cores, in a precision.
+"""Units, what the stages of a plan run on: a component, or some of its cores, in a precision.
 
 ``COMPONENTS`` is the list of what a board may have. A new device is a folder in ``pipeline/devices`` and a line here,
 or a package outside with an entry point in the group "pipeall.devices" that gives such lines.
@@ -58,61 +58,79 @@ def plug_ins() -> dict[str, Traits]:
     return {name: traits for point in entry_points(group=PLUG_INS) for name, traits in point.load().items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A component, the number of its cores that are used (None: all), and a precision (None: the component's own).
+class Unit(str):
+    """What a stage runs on. It is its own text, as plans, profiles, statistics and files have it.
 
-    As text, in plans, profiles and boards: "big", "bigx3", "gpu@fp16", "big@fp16x3".
+    "big", "bigx3" for three of its cores, "gpu@fp16" and "big@fp16x3" in another precision than its device's default.
+
+    Parameters
+    ----------
+    component
+        Its name: "big", "gpu1".
+    cores
+        How many of the component's cores; None for the whole component.
+    precision
+        "" for the device's default.
     """
 
+    __slots__ = ("component", "cores", "precision")
     component: str
-    cores: int | None = None
-    precision: str | None = None
+    cores: int | None
+    precision: str
+
+    def __new__(cls, component: str, cores: int | None = None, precision: str = "") -> Unit:
+        word = component + (f"@{precision}" if precision else "") + ("" if cores is None else f"x{cores}")
+        unit = super().__new__(cls, word)
+        unit.component, unit.cores, unit.precision = component, cores, precision
+        return unit
+
+    def __getnewargs__(self) -> tuple[str, int | None, str]:
+        return self.component, self.cores, self.precision
+
+    @property
+    def whole(self) -> Unit:
+        """Its component with all cores, in its precision."""
+        return self if self.cores is None else Unit(self.component, None, self.precision)
 
     @classmethod
     def parse(cls, word: str) -> Unit:
-        """The unit of a text, by name or letter: "Bx3" is three cores of "big".
+        """The unit of a word: "Bx3" is "bigx3", "little" is itself.
 
         Raises ArgumentError on any other word, and for cores of a component that has none to choose from.
         """
+        if isinstance(word, Unit):
+            return word
         match = re.fullmatch(r"(.+?)x([1-9][0-9]{0,3})", text("unit", word).strip().lower())
-        name, cores = component_name(match[1] if match else word), int(match[2]) if match else None
-        if cores is not None and not traits_of(name).cores:
-            kind = re.match("[a-z]+", name)[0]
+        whole = cls.parse_whole(match[1] if match else word)
+        if not match:
+            return whole
+        if not traits_of(whole.component).cores:
+            kind = re.match("[a-z]+", whole)[0]
             raise ArgumentError(f"unit {word!r}: expected no number of cores, a {kind} has none to choose from")
-        component, _, precision = name.partition("@")
-        return cls(component, cores, precision or None)
+        return Unit(whole.component, int(match[2]), whole.precision)
 
-    @property
-    def name(self) -> str:
-        """The component in the unit's precision, with all of its cores: "big@fp16"."""
-        return f"{self.component}@{self.precision}" if self.precision else self.component
+    @classmethod
+    def parse_whole(cls, word: str) -> Unit:
+        """A whole component of a name or letter: "B" is "big", "g1@fp16" is "gpu1@fp16".
 
-    def __str__(self) -> str:
-        return self.name if self.cores is None else f"{self.name}x{self.cores}"
-
-
-def component_name(key: str) -> str:
-    """The component name of a name or letter of an order string: "B" is "big", "g1@fp16" is "gpu1@fp16".
-
-    Raises ArgumentError on any other word.
-    """
-    known, key = components(), text("component", key)
-    match = re.fullmatch(r"([a-z]+)([1-9][0-9]*)?(?:@([a-z0-9]+))?", key.strip().lower())
-    for name, traits in known.items() if match else ():
-        word, number, precision = match.groups()
-        if word in (name, name[0]) and (traits.several or not number) and precision in (None, *traits.precisions):
-            return name + (number or "") + (f"@{precision}" if precision else "")
-    *names, last = known
-    letters = ", ".join(name[0].upper() for name in known)
-    precise = ", ".join(f"{name}@{precision}" for name, traits in known.items() for precision in traits.precisions)
-    raise ArgumentError(
-        f"component: expected {', '.join(names)} or {last}, or a letter of {letters} ({precise}); got {shown(key)}"
-    )
+        Raises ArgumentError on any other word.
+        """
+        known, word = components(), text("component", word)
+        match = re.fullmatch(r"([a-z]+)([1-9][0-9]*)?(?:@([a-z0-9]+))?", word.strip().lower())
+        for name, traits in known.items() if match else ():
+            stem, number, precision = match.groups()
+            if stem in (name, name[0]) and (traits.several or not number) and precision in (None, *traits.precisions):
+                return cls(name + (number or ""), None, precision or "")
+        *names, last = known
+        letters = ", ".join(name[0].upper() for name in known)
+        precise = ", ".join(f"{name}@{precision}" for name, traits in known.items() for precision in traits.precisions)
+        raise ArgumentError(
+            f"component: expected {', '.join(names)} or {last}, or a letter of {letters} ({precise}); got {shown(word)}"
+        )
 
 
 def traits_of(component: str) -> Traits:
-    """The traits of a component by its name, as ``component_name`` gives it."""
+    """The traits of a component by its name."""
     return components()[re.match("[a-z]+", component)[0]]
 
 
