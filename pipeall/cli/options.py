@@ -24,7 +24,7 @@ board_option = click.option(
     "--board",
     metavar="NAME",
     shell_complete=complete.boards,
-    help="Model of another board: rk3588, rpi5, a311d, ... or a .json file.",
+    help="Model of another board, such as rk3588 or rpi5, or a .json file.",
 )
 units_option = click.option(
     "--units",
@@ -60,6 +60,9 @@ def _filled(context: click.Context, option: click.Parameter, value: Any) -> Any:
     return value
 
 
+METAVARS = {"INTEGER RANGE": "N", "INTEGER": "N", "FLOAT RANGE": "X", "FLOAT": "X", "NUMBERS": "X,X,..."}
+
+
 class Command(click.Command):
     """A command whose help has its options under headings, and which says how options of before are written now."""
 
@@ -74,7 +77,12 @@ class Command(click.Command):
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
             if record:
-                sections.setdefault(getattr(param, "heading", "Options"), []).append(record)
+                names, text = record
+                for long, short in METAVARS.items():
+                    names = names.replace(long, short)
+                sections.setdefault(getattr(param, "heading", "Options"), []).append(
+                    (names, text.replace("  [x>=1]", ""))
+                )
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records, col_max=24)

@@ -1,4 +1,4 @@
-"""Tables and text in the columns of a terminal: long cells fold, columns beyond its width go on in a block below."""
+"""Tables and text in the columns of a terminal: long cells fold, columns beyond its width go on in a table below."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
+from io import StringIO
 
 from rich.cells import cell_len, chop_cells
 
@@ -19,7 +18,7 @@ CONTROLS = {
 }
 GAP = 2  # columns of the terminal between those of a table
 TEXT_LEAST = 16  # columns that a folded text keeps while there is another way to fit
-LEAST = 4  # columns of anything, at worst
+UNBOUNDED = 100_000  # columns of a file or a pipe
 
 
 def plain(text: str) -> str:
@@ -57,13 +56,51 @@ def _print(lines: Iterable[str]) -> None:
 
 
 def table_lines(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
-    """The lines of a table of text, an empty one after each block; ``width`` as of ``screen_width``."""
-    texts = zip(*rows, strict=True) if rows else [()] * len(headings)
-    columns = [TableColumn.of(heading, cells) for heading, cells in zip(headings, texts, strict=True)]
+    """The lines of a table of text, an empty one at its end; ``width`` as of ``screen_width``."""
+    columns = list(zip(headings, *rows, strict=True))
     lines: list[str] = []
     for block in _blocks(columns, width):
-        lines += [*_block_lines(block, len(rows), width), ""]
-    return lines or [""]
+        lines += [*_block_lines(block, width), ""]
+    return lines
+
+
+def _blocks(columns: Sequence[Sequence[str]], width: int | None) -> list[list[Sequence[str]]]:
+    """The columns in blocks that fit, as far as numbers need not be folded; each begins with the first column."""
+    blocks = [list(columns[:1])]
+    for column in columns[1:]:
+        wider = [*blocks[-1], column]
+        if width is not None and len(wider) > 2 and sum(_least(one) + GAP for one in wider) - GAP > width:
+            wider = [columns[0], column]
+            blocks.append(wider)
+        blocks[-1] = wider
+    return blocks
+
+
+def _least(column: Sequence[str]) -> int:
+    """Columns of the terminal where the heading is folded between its words, and texts are too, but no number."""
+    heading, *cells = column
+    least = max(map(cell_len, (*heading.removeprefix(">").split(), *cells)), default=0)
+    return least if heading.startswith(">") else min(least, TEXT_LEAST)
+
+
+def _block_lines(columns: Sequence[Sequence[str]], width: int | None) -> list[str]:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
+    table.show_header = any(heading for heading, *_ in columns)
+    full = sum(max(cell_len(cell) for cell in column) + GAP for column in columns) - GAP
+    for column in columns:
+        heading, right = column[0].removeprefix(">"), column[0].startswith(">")
+        least = _least(column) if right and width is not None and full > width else None
+        table.add_column(Text(heading), justify="right" if right else "left", width=least, overflow="fold")
+    for row in list(zip(*columns, strict=True))[1:]:
+        table.add_row(*map(Text, row))
+    console = Console(file=StringIO(), width=width or UNBOUNDED, color_system=None)
+    console.print(table)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
 def fold(text: str, width: int | None, hang: int = 0) -> list[str]:
@@ -77,99 +114,3 @@ def fold(text: str, width: int | None, hang: int = 0) -> list[str]:
     margin = " " * min(hang, width // 2)
     rest = fold(text[len(head) :].lstrip(), width - len(margin))
     return [head.rstrip(), *(margin + line for line in rest)]
-
-
-@dataclass(frozen=True, slots=True)
-class TableColumn:
-    """A column of a table: its heading, its cells, and whether they are set to the right, as numbers are."""
-
-    heading: str
-    cells: tuple[str, ...]
-    right: bool
-
-    @classmethod
-    def of(cls, heading: str, cells: Sequence[str]) -> TableColumn:
-        return cls(heading.removeprefix(">"), tuple(cells), heading.startswith(">"))
-
-    @property
-    def full(self) -> int:
-        """Columns of the terminal with nothing folded."""
-        return max(map(cell_len, (self.heading, *self.cells)))
-
-    @property
-    def folded_heading(self) -> int:
-        """With the heading alone folded, between its words."""
-        return max(map(cell_len, (*self.heading.split(), *self.cells)), default=0)
-
-    @property
-    def least(self) -> int:
-        """With texts folded too; numbers are not."""
-        return self.folded_heading if self.right else min(self.folded_heading, TEXT_LEAST)
-
-
-def _blocks(columns: Sequence[TableColumn], width: int | None) -> list[list[TableColumn]]:
-    """The columns in blocks that fit; each begins with the first texts, which tell the rows apart."""
-    if width is None or _total([column.least for column in columns]) <= width:
-        return [list(columns)]
-    texts = next((place for place, column in enumerate(columns) if column.right), len(columns))
-    keys = [
-        column
-        for place, column in enumerate(columns[:texts])
-        if place == 0 or _total([key.least for key in columns[: place + 1]]) <= width // 2
-    ]
-    blocks = [list(keys)]
-    for column in columns[len(keys) :]:
-        wider = [*blocks[-1], column]
-        if len(wider) > len(keys) + 1 and _total([part.least for part in wider]) > width:
-            blocks.append([*keys, column])
-        else:
-            blocks[-1] = wider
-    return blocks
-
-
-def _total(widths: Sequence[int]) -> int:
-    return sum(widths) + GAP * (len(widths) - 1)
-
-
-def _widths(block: Sequence[TableColumn], width: int | None) -> list[int]:
-    """Columns of the terminal for each: headings fold first, then texts, and numbers only where nothing else helps."""
-    widths = [column.full for column in block]
-    for floors in (
-        [column.folded_heading for column in block],
-        [column.least for column in block],
-        [LEAST] * len(block),
-    ):
-        while width is not None and _total(widths) > width:
-            places = [place for place, floor in enumerate(floors) if widths[place] > floor]
-            if not places:
-                break
-            widths[max(places, key=widths.__getitem__)] -= 1
-    return widths
-
-
-def _block_lines(block: Sequence[TableColumn], rows: int, width: int | None) -> list[str]:
-    widths = _widths(block, width)
-    lines = []
-    if any(column.heading for column in block):
-        lines += _row_lines(block, widths, [column.heading for column in block])
-        lines.append((" " * GAP).join(RULE * width for width in widths))
-    for row in range(rows):
-        lines += _row_lines(block, widths, [column.cells[row] for column in block])
-    return lines
-
-
-def _row_lines(block: Sequence[TableColumn], widths: Sequence[int], texts: Sequence[str]) -> list[str]:
-    """The lines of one row: as many as its longest cell has."""
-    folded = [fold(text, width) for text, width in zip(texts, widths, strict=True)]
-    lines = []
-    for pieces in zip_longest(*folded, fillvalue=""):
-        padded = [
-            _padded(piece, width, column.right) for column, width, piece in zip(block, widths, pieces, strict=True)
-        ]
-        lines.append((" " * GAP).join(padded).rstrip())
-    return lines
-
-
-def _padded(text: str, width: int, right: bool) -> str:
-    spaces = " " * (width - cell_len(text))
-    return spaces + text if right else text + spaces

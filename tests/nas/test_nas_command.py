@@ -51,8 +51,7 @@ def test_the_winner_runs_as_it_was_trained(searched, tmp_path):
     for place, (x, label) in enumerate(zip(test.x, test.y, strict=True)):
         Image.fromarray(np.round(x[0] * 240).astype(np.uint8)).save(tmp_path / f"{place:04}-{label}.png")
     words = found["run"].split()
-    preset = words.index("--preprocess") + 1
-    words[preset] = re.sub("scale=.*", "scale=240", words[preset])  # these pictures' sixteenths
+    words[words.index("--scale") + 1] = "240"  # these pictures' sixteenths
     words[words.index("--plan") + 1] = "B-L:1"
     answers, figures = ran(*[str(tmp_path) if word == "PICTURES" else word for word in words[2:]])
     right = [Path(row["source"]).stem.endswith(f"-{row['classes'][0]['category_id']}") for row in answers]

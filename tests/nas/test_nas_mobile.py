@@ -366,4 +366,4 @@ def test_features_are_not_cropped(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savetxt(tmp_path / "rows.csv", np.arange(60).reshape(20, 3), delimiter=",")
     result = invoke("nas", "--data", "rows.csv", "--flip")
-    assert result.exit_code == 2 and "crop, flip, cutout: expected pictures" in result.stderr
+    assert result.exit_code == 2 and "--crop, --flip, --cutout: expected pictures" in result.stderr

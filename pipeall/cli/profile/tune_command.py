@@ -34,10 +34,12 @@ def tune(
     finer: int | None,
     as_json: bool,
 ) -> None:
-    """Time every way to compute each convolution on a GPU, and use the fastest.
+    """Time all algorithms of each convolution on a GPU.
 
     \b
     pipeall profile tune mobilenet
+
+    The fastest ones are used from then on.
     """
     component = Board.detect().component(unit)
     _show_tuning([load_model(model, input_shape, finer) for model in models], component, as_json)

@@ -51,7 +51,7 @@ def train() -> None:
     pipeall train houses.csv --output linear --epochs 200 --validation 0.1
     mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --save mnist.ckpt
     mpirun -n 2 pipeall train mnist.npz --hidden 512-256 --resume mnist.ckpt
-    mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --mode ghost --ghost-width 8
+    mpirun -n 8 pipeall train mnist.npz --mode ghost --ghost-width 8
     pipeall train scaling --ranks 1,2
 
     DATA is digits, a .npz (x_train, y_train, x_test, y_test; or x, y), or a .csv whose last column is the label.
