@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from ..tasks.choose import Labels
 from ..tasks.decoder import TASKS
 from ..tasks.text_reader import reader
 from .picture_answer import PictureAnswer
+
+if TYPE_CHECKING:
+    from ..quantization.quantize import Quantized
 
 
 class Model:
@@ -124,6 +127,21 @@ class Model:
         """The pictures of a source, uint8 (H, W, 3) in RGB: with ``input=model.picture`` what ``quantize`` takes."""
         one = isinstance(source, str | os.PathLike) or _is_picture(source)
         return map(np.asarray, _pictures([source] if one else _several(source)))
+
+    def quantize(self, source: Any, **options: Any) -> Quantized:
+        """The network with 8-bit integers, calibrated on the pictures of a source, prepared as for its answers.
+
+        Parameters
+        ----------
+        source
+            As for ``pictures``.
+        options
+            Of ``pipeall.quantize``.
+        """
+        from ..quantization.quantize import quantize
+
+        task = self._reader.task
+        return quantize(self.graph, self.pictures(source), input=self.picture, task=task, **options)
 
     def close(self) -> None:
         """Ends its threads, and the source that is under way. A second call does nothing."""

@@ -49,7 +49,7 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "quantization": PIPELINE | {"tasks"},
     "tasks": GRAPH | {"picture"},
     "mlp": GRAPH | KERNELS | {"arrays"},
-    "media": PIPELINE | {"tasks"},
+    "media": PIPELINE | {"tasks", "quantization"},
     "nas": BOARDS | {"arrays", "sizing"},
     "cli": PIPELINE | {"quantization", "tasks", "media", "sizing", "mlp", "nas", "arrays", "__init__"},
     "__init__": PIPELINE | {"quantization", "tasks", "media", "sizing"},

@@ -216,7 +216,7 @@ def test_plans_boards_and_profiles_pickle(file, board):
         assert (one(x) == other(x)).all()
 
 
-def test_pictures_for_quantising(model, folder):
+def test_pictures_to_calibrate_with(model, folder):
     read = list(model.pictures(folder))
     assert all((one == other).all() for one, other in zip(read, PHOTOS, strict=True))
     assert [list(model.pictures(PHOTOS[0]))[0].shape, next(model.pictures(folder / "1.png")).shape] == [
@@ -224,7 +224,8 @@ def test_pictures_for_quantising(model, folder):
         PHOTOS[1].shape,
     ]
     made = pipeall.quantize(model.graph, model.pictures(folder), input=model.picture, method="minmax")
-    assert made.graph.quantised
+    same = model.quantize(folder, method="minmax")
+    assert made.graph.quantised and same.report.tensors == made.report.tensors
 
 
 def test_close_ends_all_threads(file, board):
