@@ -34,18 +34,31 @@ if TYPE_CHECKING:
 class Model:
     """A network that says what is in a picture: ``answer = pipeall.Model("yolox_nano.onnx")("photo.jpg")``.
 
-    model    the network, or the file that it is read from, as for ``load``
-    plan, board   as for ``Pipeline``; None: chosen as there
-    task     classify, detect, segment, points, text or embed; None: as recognised
-    decoder  name of one of ``tasks.DECODERS``; None: as recognised. A row of numbers that nothing is known of is a
-             classifier's
-    labels, threshold, iou, most   as for ``tasks.task``
-    first_class   outputs of a classifier before its class 0
-    input    how the network wants pictures; None: as such networks are trained
-
     Starts the threads of a pipeline; ``close`` ends them, and so does leaving a ``with`` block. Any thread may ask for
     the answer of one picture. It pickles as its arguments: where no board and no plan were given, the copy chooses them
-    on its own machine. Raises what ``load``, ``tasks.task`` and ``Pipeline`` raise.
+    on its own machine.
+
+    Parameters
+    ----------
+    model : Graph or model
+        The network, or the file that it is read from, as for ``load``.
+    plan, board
+        As for ``Pipeline``; default: chosen as there.
+    task : str, optional
+        classify, detect, segment, points, text or embed; default as recognised.
+    decoder : str, optional
+        One of ``tasks.DECODERS``; default as recognised. A row of numbers that nothing is known of is a classifier's.
+    labels, threshold, iou, most
+        As for ``tasks.task``.
+    first_class : int
+        Outputs of a classifier before its class 0.
+    input : Picture, optional
+        How the network wants pictures; default as such networks are trained.
+
+    Raises
+    ------
+    PipeallError
+        As ``load``, ``tasks.task`` and ``Pipeline``.
     """
 
     @checked(

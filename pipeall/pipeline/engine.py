@@ -19,13 +19,24 @@ from .stats import Stats
 class Engine:
     """A whole network on one component, one frame at a time: ``y = engine(x)``, from any thread.
 
-    graph      the network, or the model that it is read from, as for ``load``
-    component  such as "big", "gpu" or "cpu", which is all clusters of cores; default "cpu" where all cores are equal,
-               else the fastest cluster
-    threads    how many of the component's cores to use; default all
-    input      as for Pipeline
+    Parameters
+    ----------
+    graph : Graph or model
+        The network, or the model that it is read from, as for ``load``.
+    component : str, optional
+        Such as "big", "gpu" or "cpu", which is all clusters of cores. Default: "cpu" where all cores are equal, else
+        the fastest cluster.
+    board : Board, str or path, optional
+        As for Pipeline.
+    threads : int, optional
+        How many of the component's cores to use; default all.
+    input : Picture, optional
+        As for Pipeline.
 
-    Errors as for ``load`` and Pipeline.
+    Raises
+    ------
+    PipeallError
+        As ``load`` and Pipeline.
     """
 
     @checked(component=optional(text), board=board_of, threads=optional(whole(1)))

@@ -87,10 +87,25 @@ class StageStats:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """fps: frames / (first submit, or last result before the window, to last result ready).
+    """What a pipeline did in a window of time.
 
-    Latency: submit to result ready, over the latest frames. Of a live source (``Pipeline.stream``) also from capture to
-    result, decoding by a task included, and how many frames were dropped."""
+    Attributes
+    ----------
+    frames : int
+        Results that were taken.
+    seconds : float
+        From the first submit, or the last result before the window, to the last result ready.
+    fps : float
+        Frames a second in these seconds.
+    latency_p50_ms, latency_p95_ms, latency_p99_ms : float
+        From submit to result ready, over the latest frames.
+    stages : tuple of StageStats
+        How each stage spent its time.
+    live_p50_ms, live_p95_ms : float
+        Of a live source (``Pipeline.stream``): from capture to result, decoding by a task included.
+    dropped : int
+        Frames of a live source that were dropped.
+    """
 
     frames: int
     seconds: float

@@ -42,7 +42,17 @@ def footprint(
 ) -> list[StageMemory]:
     """What ``Pipeline`` of the same arguments takes beyond the graph, by stage, all lanes one after the other.
 
-    Raises ArgumentError for a plan that does not fit the network, DeviceError for a component that the board lacks.
+    Returns
+    -------
+    list of StageMemory
+        Bytes of each stage.
+
+    Raises
+    ------
+    ArgumentError
+        For a plan that does not fit the network.
+    DeviceError
+        For a component that the board lacks.
     """
     board = board or Board.detect()
     plan = Plan.parse(plan) if isinstance(plan, str) else plan

@@ -65,17 +65,33 @@ def profile(
 ) -> Profile:
     """The profile of a network on a board: measured here, or what the board's model says where it has one.
 
-    board       default ``Board.detect()``
-    units       such as ["big", "little"] or ["bigx3", "bigx1", "gpu"]; default all components but a stand-in for a GPU,
-                in their default precision
-    seconds     how long each unit and each pair runs; a few frames at least, a thousand a turn at most
-    kept        a profile to resume: what it has is not measured again, and where it is from is ``about["earlier"]``
-    checkpoint  is called with the profile so far after each part
+    A profile of all real components goes to the cache: default plans come from it. A unit that cannot run the whole
+    network is tried group by group; what it cannot run is marked with the reason.
 
-    A profile of all real components is kept in the cache folder: plans that nobody gives come from it.
-    A unit that cannot run the whole network is tried group by group; what it cannot run is marked with the reason.
-    Raises ArgumentError where ``kept`` is of another network or a unit has more cores than there are, DeviceError for
-    an absent component and for a unit that runs every group, but not all at once: no profile can say that.
+    Parameters
+    ----------
+    graph : Graph or model
+        The network, or the model that it is read from, as for ``load``.
+    board : Board, str or path, optional
+        Default ``Board.detect()``.
+    units : sequence of str, optional
+        Such as ["big", "little"] or ["bigx3", "bigx1", "gpu"]. Default: all components but a stand-in for a GPU, in
+        their default precision.
+    seconds : float
+        How long each unit and each pair runs; a few frames at least, a thousand a turn at most.
+    kept : Profile, optional
+        A profile to resume: what it has is not measured again, and where it is from is ``about["earlier"]``.
+    checkpoint : callable
+        Called with the profile so far after each part.
+    progress : callable
+        Called before each part with its name, how many parts are done, and how many there are.
+
+    Raises
+    ------
+    ArgumentError
+        Where ``kept`` is of another network or a unit has more cores than there are.
+    DeviceError
+        For an absent component, and for a unit that runs every group, but not all at once: no profile can say that.
     """
     if board.model is not None:
         return board.model.profile(graph, units)

@@ -97,10 +97,25 @@ def compare(
     All are open at once and take turns, so that what disturbs the machine disturbs all. What a turn counts begins
     when the pipeline has filled and ends before it drains.
 
-    queue    True: at full load, one frame more under way than there are stages and floating cuts, which hides jitter.
-             False: as many as stages, so that latency has no waiting in it but for the slowest stage
-    what     of the turns, for ``progress``, which is called after each
-    options  of Pipeline, such as ``time_scale``. Errors as for Pipeline
+    Parameters
+    ----------
+    queue : bool
+        True: at full load, one frame more under way than there are stages and floating cuts, which hides jitter. False:
+        as many as stages, so that latency has no waiting in it but for the slowest stage.
+    progress : callable
+        Called after each turn with ``what``, how many turns are done, and how many there are.
+    **options
+        Of Pipeline, such as ``time_scale``.
+
+    Returns
+    -------
+    list of Trial
+        In the order of the plans.
+
+    Raises
+    ------
+    PipeallError
+        As Pipeline.
     """
     frame = random_frame(graph)
     measured: list[list[Stats]] = [[] for _ in plans]
