@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import PipeallError
 
-MAX_ERROR = 400  # characters of an error that every rank is told
+MAX_ERROR = 400  # characters of an error that every rank gets
 
 
 class CommError(PipeallError):

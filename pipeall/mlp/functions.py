@@ -12,7 +12,7 @@ from .comm import Comm
 
 
 class Activation(NamedTuple):
-    """``apply(z, out)``; ``back(y, dy, out)``: out = dy times the derivative, told from the value y = apply(z)."""
+    """``apply(z, out)``; ``back(y, dy, out)``: out = dy times the derivative, computed from the value y = apply(z)."""
 
     apply: Callable[[np.ndarray, np.ndarray], object]
     back: Callable[[np.ndarray, np.ndarray, np.ndarray], object]

@@ -136,7 +136,7 @@ class DenseLayer:
     # ---- the way back
 
     def backward(self, change: Change | None, first: bool) -> None:
-        """Computes own_dx from own_dz, unless the layer is the ``first``; changes the weights where told how."""
+        """Computes own_dx from own_dz, unless the layer is the ``first``; changes the weights where it is given how."""
         self.gather_dz()
         exchange = None
         if change is not None and change.rule.plain and self.dz.shape[1] == 1:

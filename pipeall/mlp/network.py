@@ -20,7 +20,7 @@ from .layer import LAYERS, DenseLayer, put_share
 from .layout import Share, shares
 from .rules import Change, Rule, clipped
 
-quiet = np.errstate(over="ignore", invalid="ignore")  # sigmoids far below 0; a loss that is no number is told elsewhere
+quiet = np.errstate(over="ignore", invalid="ignore")  # sigmoids far below 0; a loss that is no number raises elsewhere
 MAX_NEURONS = 2**24  # of a layer
 BEST = "best"  # kept beside the weights: those of the least validation loss
 GHOST_GRADIENTS = ("drop", "exchange")

@@ -44,8 +44,8 @@ class Search:
     start      "edge": first hyperparameters from the states active at ``lam``; "random": from all states
     lam        Langton's lambda; None: the paper's, one for pictures and one for other data; "sweep": the one of the
                greatest complexity
-    proxy      the networks that a search begins with are those of the most by it (``proxies``) of ``SCREENED`` times as
-               many; None: any
+    proxy      the search begins with the best networks by this proxy (``proxies``) among ``SCREENED`` times as many;
+               None: any
     presets    a search of mobile networks begins with the known ones of its space (``MobileSpace.presets``)
     instances  variants of a level in layer-wise competition; ``threshold``: a fitness below it ends the search
     budget     candidates that are trained at most

@@ -56,7 +56,7 @@ class Target:
     """A board, and how fast a network is to be on it.
 
     board         a name such as "a311d", or a file that ``pipeall profile --save-board`` wrote
-    fps           below it a network is penalised; None: speed counts for the Pareto front alone
+    fps           below it a network is penalized; None: speed counts for the Pareto front alone
     weight        of that penalty
     memory_bytes  that all components of the board share; a network may take ``SHARE`` of it
     limits        others that a network must keep

@@ -104,7 +104,7 @@ class CalibrationRun:
         return compare(reference.graph, reference.answers, outputs).error
 
     def comparison(self, config: QuantConfig, graph: Graph, agreement: Agreement | None) -> Comparison:
-        """The answers of the quantized network beside those of the network of floats, for all samples."""
+        """The answers of the quantized network beside the answers of the floats, for all samples."""
         sizes = {"": Comparison.size(graph)}
         vectors = self._recorded("comparison", sizes, partial(self._comparison, config, graph, agreement))
         return Comparison.of(graph, vectors[""])

@@ -1,4 +1,4 @@
-"""How near a quantised network's answers are to those of the floats."""
+"""How near the answers of a quantized network are to the answers of the floats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .samples import Arrays
 class Comparison:
     """Over some samples.
 
-    errors     by output: root mean square of the difference, over that of the output
+    errors     by output: root mean square of the difference, over the root mean square of the output
     agreement  share of the classes, boxes or pixels that are the same; None where there are none
     """
 

@@ -60,7 +60,7 @@ class Channels:
         return any(len(self.readers[name]) > 1 for name in (*own, *weights))
 
     def _reading(self, name: str, first: int) -> list[Reader] | None:
-        """The convolutions behind a tensor, of which channels count from ``first``; None where others read it too."""
+        """The convolutions behind a tensor whose channels count from ``first``; None where other ops read it too."""
         if name in self.outputs:
             return None
         convolutions: list[Reader] = []

@@ -1,6 +1,6 @@
 """From the values of a tensor to its quantization parameters: the methods of calibration.
 
-A range [low, high] with 0 in it is divided by 256 integers, one of which stands for 0. Values outside are clipped.
+A range [low, high] with 0 in it is divided by 256 integers; one of them stands for 0. Values outside are clipped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What exporters change that matters for training: BatchNorm folded into convolutions, attention taken apart.
 
 A file for inference has no BatchNorm, so that what training keeps of it is missing: half of the activations of a
-ResNet. It is put back where the file shows it, and told as a doubt where only its absence is seen.
+ResNet. It is put back where the file shows it. Where only its absence shows, a note says so.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ COUNTED = ("NonZero", "Compress", "NonMaxSuppression")  # how large their result
 
 
 class UnknownShapeError(ModelError):
-    """A tensor whose shape does not follow from those of the inputs, as inference has it."""
+    """A tensor whose shape does not follow from the shapes of the inputs, as inference has it."""
 
 
 def read(path: str | Path, input_shape: Shapes | None = None, values: Values | None = None) -> Network:

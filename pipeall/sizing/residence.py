@@ -113,6 +113,6 @@ def epoch(
         raise ArgumentError(f"epoch: expected bus_rate above 0, got {bus_rate}")
     read = 0.0 if cached else samples * sample_bytes / (parallel * disk_rate)
     crossing = sample_bytes if moved_bytes is None else moved_bytes
-    moved = samples * crossing / bus_rate if bus_rate else 0.0
+    transfer = samples * crossing / bus_rate if bus_rate else 0.0
     computed = samples * macs * (TRAINING if training else 1) / mac_rate
-    return EpochTime(read + samples * decode_s / parallel, moved, computed, prefetch)
+    return EpochTime(read + samples * decode_s / parallel, transfer, computed, prefetch)

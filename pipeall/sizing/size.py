@@ -140,7 +140,7 @@ def cost(
         return Size(with_doubts(of_graph(network)))
     if isinstance(network, str | os.PathLike):
         return Size(with_doubts(onnx_shapes.read(os.fspath(network), input_shape)))
-    torch = sys.modules.get("torch")  # whoever has a module has imported it
+    torch = sys.modules.get("torch")  # a module exists only where it was imported
     if torch is None or not isinstance(network, torch.nn.Module):
         raise ArgumentError(f"network: expected a path, a Graph or a torch.nn.Module, got {type(network).__name__}")
     if input_shape is None:

@@ -44,7 +44,7 @@ class Layer:
     """One operator. ``inputs`` are in ONNX order, activations and weights alike; an absent optional one is empty.
 
     ``module`` is False where torch's exporter shows that a function was called, not a module (see ``onnx_shapes``).
-    ``saved`` is what torch said that it saves, where a torch module was traced; None: by the operator.
+    ``saved`` is what torch saves, where a torch module was traced; None: by the operator.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Network:
     statistics  names of the running means and variances: stored with the weights, not learnt
     file_types  float types other than float32 that the file's weights, inputs or outputs have
     integers    names of the tensors that hold 8-bit integers
-    notes       what whoever reads the figures should know, a sentence each
+    notes       remarks on the figures, a sentence each
     """
 
     name: str

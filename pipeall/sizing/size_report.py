@@ -89,7 +89,7 @@ def stage_memory(stage: Graph) -> dict[str, int]:
 
 
 def convention_report(network: Network, convention: str) -> dict[str, Any]:
-    """What a tool counts, and every term of it beside that of plain MACs."""
+    """The count of a tool, and each term beside the same term of plain MACs."""
     terms = conventions.explained(network, convention)
     return {
         "convention": convention,

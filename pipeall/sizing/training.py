@@ -180,10 +180,10 @@ def memory_function(network: Network, optimizer: str = "momentum") -> Callable[[
 def _backward(network: Network) -> Iterator[tuple[int, int, int]]:
     """For each backward step, last layer first: bytes still saved (of a sample, fixed), bytes of gradients alive.
 
-    A gradient lives from the backward step of the last reader of its tensor to that of its maker.
+    A gradient lives from the backward step of the last reader of its tensor to the step of its producer.
     """
     by_layer = saved_by(network)
-    first_user = dict.fromkeys(network.inputs, -1)  # whoever trains holds on to the batch
+    first_user = dict.fromkeys(network.inputs, -1)  # the batch stays until the end
     for index, saved in enumerate(by_layer):
         for name in saved.tensors:
             first_user.setdefault(name, index)

@@ -73,7 +73,7 @@ class Archive:
         self.space, self.evaluate, self.seed, self.budget = space, evaluate, seed, budget
         self.executor, self.history, self.wave, self.others = executor, history, wave, others
         self._on_evaluated = on_evaluated
-        self._limits, self._within = limits, {}  # what it said of a key
+        self._limits, self._within = limits, {}  # whether a key is within the limits
         self.members: list[Member] = []  # what was evaluated, in the order it was asked for
         self._scored: dict[Key, Member] = {}
         self._keys: dict[tuple[tuple[int, ...], ...], Key] = {}  # by bits and training genes

@@ -43,7 +43,7 @@ def guided_loop(
 
     Ends as soon as the fitness is below ``threshold``.
 
-    hyper  training genes change as well; False: all have those of ``best``
+    hyper  training genes change as well; False: all have the genes of ``best``
     """
     shape: Kernel | None = None
     failed, shaped = 0, 0

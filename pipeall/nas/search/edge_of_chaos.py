@@ -100,8 +100,8 @@ def mutual_information(counts: np.ndarray) -> float:
     """The mutual information, in bits, of row and column in a table of counts."""
     joint = counts / counts.sum()
     apart = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
-    seen = joint > 0
-    return float(np.sum(joint[seen] * np.log2(joint[seen] / apart[seen])))
+    some = joint > 0
+    return float(np.sum(joint[some] * np.log2(joint[some] / apart[some])))
 
 
 class Sweep(NamedTuple):

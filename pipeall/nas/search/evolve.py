@@ -42,7 +42,7 @@ class Settings:
     sever           bits that end as zeros in this share of all searches, or more, by the Markov chain, are zeros in all
                     children of a generation (section I of the paper); None: none
     levels          what the hyperparameter genes stand for
-    evolve_hyper    False: hyperparameters stay those of the first parent
+    evolve_hyper    False: children have the hyperparameters of the first parent
     guided          after evolution a model of the fitness proposes networks (``bayesian``), until so many in a row are
                     no better; 0, as in the paper: none. Not for a Pareto front
     """
@@ -167,7 +167,7 @@ def first_candidates(
 ) -> list[Candidate]:
     """Random networks: one for each of the given hyperparameters, or ``count`` of any.
 
-    worth  where given, those of the most worth of ``SCREENED`` times as many networks
+    worth  where given, the networks of the most worth among ``SCREENED`` times as many
     known  bits of networks that come first, as many as there is room for
     allows  networks that it refuses are drawn again, or left out of the known ones (``operators.allowed``)
     """

@@ -68,8 +68,8 @@ def _flipped(candidate: Candidate, loci: Sequence[int], flips: Iterable[int]) ->
 
 def _with_hyper(candidate: Candidate, steps: Iterable[int]) -> Candidate:
     """The candidate with its training genes moved on by these steps; the first level follows the last."""
-    moved = (int(level + step) % HYPER_LEVELS for level, step in zip(candidate.hyper, steps, strict=False))
-    return Candidate(candidate.bits, (*moved, *candidate.hyper[TRAINING_GENES:]))
+    levels = (int(level + step) % HYPER_LEVELS for level, step in zip(candidate.hyper, steps, strict=False))
+    return Candidate(candidate.bits, (*levels, *candidate.hyper[TRAINING_GENES:]))
 
 
 def _patterns(digits: int, base: int, count: int, random: np.random.Generator) -> np.ndarray:

@@ -12,7 +12,7 @@ DRAWS = 50  # of a network that is allowed, at most
 
 
 def selection_weights(fitness: Sequence[float], epsilon: float) -> np.ndarray:
-    """1 / (epsilon + fitness), because fitness is minimised. 0 where it is infinite; equal where all are infinite."""
+    """1 / (epsilon + fitness), because fitness is minimized. 0 where it is infinite; equal where all are infinite."""
     weights = 1 / (epsilon + np.asarray(fitness, float))
     return weights if weights.any() else np.ones(len(weights))
 

@@ -132,7 +132,7 @@ class MobileSpace:
         return max(1, round(self.widths[code] * self.growth**stage))
 
     def _code(self, says: Mapping[str, int]) -> tuple[int, ...]:
-        """The bits of a stage; a field that is not said is 0."""
+        """The bits of a stage; a field that is not among them is 0."""
         fields = FIELDS[self.blocks].items()
         return tuple(says.get(name, 0) >> place & 1 for name, count in fields for place in reversed(range(count)))
 

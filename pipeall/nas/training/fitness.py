@@ -1,6 +1,6 @@
 """Eq. 3 of paper 003: error, complexity and pruning of a network as one number, and what a board's speed adds to it.
 
-The paper minimises F and prints (Yhat - Y) / sum O_i + alpha C / Cmax + mu P. It is read as follows: the first term is
+The paper minimizes F and prints (Yhat - Y) / sum O_i + alpha C / Cmax + mu P. It is read as follows: the first term is
 the mean absolute error per output, C are trained weights, Cmax those of the network of all ones, P is the pruned
 fraction.
 """
@@ -23,7 +23,7 @@ class Fitness:
 
     variant     "corrected": a and m are ``complexity`` and ``pruning``. "printed": they are the candidate's own genes
                 learning rate and momentum, as the paper prints it; evolution then lowers F by learning less
-    prune_sign  s: +1 as printed, which penalises pruning; -1 rewards it
+    prune_sign  s: +1 as printed, which penalizes pruning; -1 rewards it
     """
 
     complexity: float = 0.01

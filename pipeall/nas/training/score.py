@@ -16,7 +16,7 @@ class Score:
     """What a candidate is worth: lower is better, ``inf`` for a network that is refused or whose training diverged.
 
     fitness       eq. 3
-    error         mean absolute error per output, or what the user's evaluation minimises
+    error         mean absolute error per output, or what the user's evaluation minimizes
     weights       those that are not pruned; ``max_weights``: of the network of all ones
     pruned        fraction of the weights that vector-wise pruning removed
     fps, latency_ms, memory_bytes  predicted for a pipeline on the board; None where no board was given

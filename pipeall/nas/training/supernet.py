@@ -25,7 +25,7 @@ from .weighted_network import HEAD, WeightedNetwork, create
 
 JOIN = ((0.1, ("kernel",)), (0.2, ("depth",)), (0.3, ("width", "expansion")))  # after this share of the training
 SHRINK = tuple(name for _, names in JOIN for name in names)
-TUNED_RATE = 0.4  # of a network by itself, as a share of that of the shared weights
+TUNED_RATE = 0.4  # of a network by itself, as a share of the shared weights' rate
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def calibrated(network: WeightedNetwork, x: np.ndarray) -> WeightedNetwork:
 
 def gradients(network: WeightedNetwork, x: np.ndarray, y: np.ndarray | None = None) -> dict[int, np.ndarray]:
     """Index of a block, or HEAD -> the gradient of its weights: of the loss of a training step, or without targets of
-    the sum of the outputs, batch normalization being that of predictions."""
+    the sum of the outputs, with batch normalization as in predictions."""
     with _torch() as (torch, device):
         weights = _tensors(torch, device, network)
         matrices = [layer[0].requires_grad_() for layer in weights.values()]
@@ -141,7 +141,7 @@ def outputs_of_blocks(network: WeightedNetwork, x: np.ndarray, training: bool = 
 def linear(fit: Samples, others: Sequence[np.ndarray], outputs: int, penalty: float) -> list[np.ndarray]:
     """What logistic regression on ``fit`` gives for each of ``others``, as ``predict``; linear regression for numbers.
 
-    Minimises the mean cross-entropy, or half the mean squared error, plus ``penalty / 2`` times the sum of the squared
+    Minimizes the mean cross-entropy, or half the mean squared error, plus ``penalty / 2`` times the sum of the squared
     weights, by L-BFGS in double precision. Raises MissingExtraError without torch.
     """
     classifies = fit.y.dtype.kind == "i"
