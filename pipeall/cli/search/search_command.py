@@ -131,16 +131,25 @@ def search(
         if every:
             files.callback(every.check)
         if plot:
-            ran = [(str(row.choice.plan), row.fps, row.latency_p50_ms) for row in outcome.checked]
-            title = f"{graph.name}: plans on {', '.join(profile.units)}"
-            files.callback(draw_plans, plot, title, outcome.result.ranked[:top], outcome.result.pareto, ran)
-        if as_json:
-            print_json("search", **_content(graph, there, asked, outcome), precisions=choice and asdict(choice))
-            return
-        show(outcome, asked, there)
-        for line in precision_lines(choice) if choice else halves_lines(graph, outcome, asked, there):
-            print_text(line, hang=4)
-        print_text(result_line(outcome, asked))
+            files.callback(draw_plans, plot, *_drawn(graph, asked, outcome))
+        _print(graph, there, asked, outcome, choice, as_json)
+
+
+def _print(graph: Graph, board: Board, asked: Request, outcome: Outcome, choice: Allowed | None, as_json: bool) -> None:
+    if as_json:
+        print_json("search", **_content(graph, board, asked, outcome), precisions=choice and asdict(choice))
+        return
+    show(outcome, asked, board)
+    for line in precision_lines(choice) if choice else halves_lines(graph, outcome, asked, board):
+        print_text(line, hang=4)
+    print_text(result_line(outcome, asked))
+
+
+def _drawn(graph: Graph, asked: Request, outcome: Outcome) -> tuple[Any, ...]:
+    """What ``draw_plans`` takes: the title, the best plans, the front, and those that ran."""
+    ran = [(str(row.choice.plan), row.fps, row.latency_p50_ms) for row in outcome.checked]
+    title = f"{graph.name}: plans on {', '.join(outcome.profile.units)}"
+    return title, outcome.result.ranked[: asked.top], outcome.result.pareto, ran
 
 
 def _allowed(
