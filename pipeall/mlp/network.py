@@ -27,14 +27,22 @@ GHOST_GRADIENTS = ("drop", "exchange")
 
 
 class Perceptron:
-    """Layers, loss and how they are computed.
+    """A multilayer perceptron that every rank has a part of (paper 002).
 
-    loss     "squared" or "cross-entropy" (``functions.Head``)
-    seed     of the initial weights, which are a function of their place in the whole network, not of the ranks
-    dtype    "float32" or "float64"
-    engine   "pipeall": its own kernels, float32; "numpy"; "none": shapes only, to count messages
-    threads  of a rank
-    rule     how gradients change weights
+    Parameters
+    ----------
+    loss
+        "squared" or "cross-entropy".
+    seed
+        Of the initial weights. They are a function of their place in the whole network, not of the ranks.
+    dtype
+        "float32" or "float64".
+    engine
+        "pipeall": its own kernels, float32; "numpy"; "none": shapes only, to count messages.
+    threads
+        Of a rank.
+    rule
+        How gradients change weights.
     """
 
     def __init__(
@@ -58,8 +66,20 @@ class Perceptron:
     # ---- building
 
     def add_layer(self, kind: str, neurons: int, activation: str = "sigmoid") -> None:
-        """``kind`` is "input", "hidden" or "output". ``activation``: sigmoid, tanh, relu; the output's also
-        linear or softmax."""
+        """Adds a layer behind the last one.
+
+        Parameters
+        ----------
+        kind
+            "input", "hidden" or "output".
+        activation
+            sigmoid, tanh or relu; the output's also linear or softmax.
+
+        Raises
+        ------
+        ArgumentError
+            For a layer out of order, and for arguments out of range.
+        """
         expected = ("hidden", "output") if self.sizes else ("input",)
         if self._complete:
             raise ArgumentError(f"add_layer: expected no layer behind the output, got {kind!r}")
@@ -84,15 +104,28 @@ class Perceptron:
         master: bool = False,
         bit_equal: bool = False,
     ) -> None:
-        """Makes this rank's weights; on one process without ``comm``.
+        """Makes this rank's weights.
 
-        mode            "full": exactly the serial network; "ghost": only neurons at the borders of the ranks travel, so
-                        that the function depends on the ranks (paper 002)
-        ghost_width     neurons at each border that travel
-        ghost_gradient  "drop": what a ghost's gradient would be is dropped, as in the paper; "exchange": it returns
-        master          rank 0 holds no neurons, as in the paper
-        bit_equal       full: every bit equals the serial network's, for twice the weights (``MirrorLayer``); float32
-        Raises ArgumentError.
+        Parameters
+        ----------
+        comm
+            The ranks; None: one process.
+        mode
+            "full": exactly the serial network. "ghost": only neurons at the borders of the ranks travel, so the
+            function depends on the ranks (paper 002).
+        ghost_width
+            Neurons at each border that travel.
+        ghost_gradient
+            "drop": the gradient of a ghost is dropped, as in the paper; "exchange": it returns to its rank.
+        master
+            Rank 0 holds no neurons, as in the paper.
+        bit_equal
+            In full mode every bit equals the serial network's, for twice the weights (``MirrorLayer``); float32.
+
+        Raises
+        ------
+        ArgumentError
+            For a network without an output layer, and for options that do not go together.
         """
         if not self._complete:
             raise ArgumentError("initialize: expected an input layer, any hidden ones and an output layer")

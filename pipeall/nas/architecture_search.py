@@ -41,14 +41,27 @@ PROBED = 64  # samples of the fixed batch that hyperparameters are probed on
 class Search:
     """What to search for, and how. The result is a function of these settings.
 
-    start      "edge": first hyperparameters from the states active at ``lam``; "random": from all states
-    lam        Langton's lambda; None: the paper's, one for pictures and one for other data; "sweep": the one of the
-               greatest complexity
-    proxy      the search begins with the best networks by this proxy (``proxies``) among ``SCREENED`` times as many;
-               None: any
-    presets    a search of mobile networks begins with the known ones of its space (``MobileSpace.presets``)
-    instances  variants of a level in layer-wise competition; ``threshold``: a fitness below it ends the search
-    budget     candidates that are trained at most
+    Attributes
+    ----------
+    training : Training
+        Trains and scores candidates.
+    settings : Settings
+        Of evolution.
+    start : str
+        "edge": first hyperparameters from the states active at ``lam``; "random": from all states.
+    lam : float, "sweep" or None
+        Langton's lambda. None: the paper's, one for pictures and one for other data; "sweep": the one of the greatest
+        complexity.
+    proxy : str or None
+        The search begins with the best networks by this proxy (``proxies``) among ``SCREENED`` times as many.
+    presets : bool
+        A search of mobile networks begins with the known networks of its space (``MobileSpace.presets``).
+    instances : int
+        Variants of a level in layer-wise competition.
+    threshold : float
+        A fitness below it ends the search.
+    budget : int or None
+        Candidates that are trained at most.
     """
 
     training: Training
