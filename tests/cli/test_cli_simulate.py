@@ -80,6 +80,7 @@ def test_lineup_of_components_that_cannot_do_all(tmp_path):
             ["latency, ms", "mean ms a frame of each stage"],
         ),
         ("search tiny --board TOY", ["throughput, frames per second", "latency without queueing, ms"]),
+        ("search tiny --units B --verify 1 --seconds 0.01", ["throughput, frames per second"]),
         ("profile layers tiny --units B --seconds 0.01", ["FLOP for each byte", "GFLOP/s"]),
     ],
 )

@@ -147,7 +147,7 @@ def _print(graph: Graph, board: Board, asked: Request, outcome: Outcome, choice:
 
 def _drawn(graph: Graph, asked: Request, outcome: Outcome) -> tuple[Any, ...]:
     """What ``draw_plans`` takes: the title, the best plans, the front, and those that ran."""
-    ran = [(str(row.choice.plan), row.fps, row.latency_p50_ms) for row in outcome.checked]
+    ran = [(str(row.choice.plan), row.fps, row.latency_ms) for row in outcome.checked]
     title = f"{graph.name}: plans on {', '.join(outcome.profile.units)}"
     return title, outcome.result.ranked[: asked.top], outcome.result.pareto, ran
 
