@@ -106,6 +106,12 @@ static inline pa_tiling pa_tiling_part(const pa_tiling *t, int64_t tile, int64_t
  *   next  the block that is read after b, of the same size. In a network weights come from memory; the first tile to
  *         read a block would wait for it, so every tile prefetches a part, NR floats for every k in AHEAD of its own.
  *   far   A comes from memory and has one tap: every tile prefetches the rows of the next, where the kernel can
+ * A panel is NR columns of B as the kernel reads them, row after row; KR elements of a column lie together:
+ *       B, 4 x 4            NR = 4, KR = 1     NR = 4, KR = 2 (as 8-bit integers have it, with 4, 8 or 16)
+ *       a0 b0 c0 d0         a0 b0 c0 d0        a0 a1 b0 b1 c0 c1 d0 d1
+ *       a1 b1 c1 d1         a1 b1 c1 d1        a2 a3 b2 b3 c2 c3 d2 d3
+ *       a2 b2 c2 d2         a2 b2 c2 d2
+ *       a3 b3 c3 d3         a3 b3 c3 d3        beyond the last column: zeros
  * The sum starts at 0 and runs over t, then k, in order; results do not depend on the tiles. What is added comes last: a
  * sum that starts from it rounds every product to its precision (CenterFace's error is 2.6 times as large then). */
 typedef struct pa_gemm_args {
@@ -169,7 +175,8 @@ typedef struct pa_window {
  * What is void is of the kernel's element type, and strides count such elements.
  *   packed  64-byte aligned, zeros past the last channel; per vector: bias[NR], in the room of floats, then
  *           weight[i][ky][kx][NR]
- *   lanes   in which lane of a vector's inputs, modulo NR, lane j finds the first of its group; NULL: in j, and depth is 1
+ *   lanes   lanes[j] modulo NR is the lane of the inputs that holds the first channel of lane j's group. NULL: it is j, and
+ *           depth is 1
  *   ring    scratch, 64-byte aligned: ring_rows > (kh - 1) * dilation_y padded input rows of vectors * slices planes, each
  *           columns = (out_w - 1) * stride_x + (kw - 1) * dilation_x + 1 pixels of NR elements */
 enum { PA_DEPTHWISE_BLOCK = 32 }; /* channels of a block: its vectors and slices, unless it is one vector */
@@ -350,7 +357,7 @@ static inline float pa_reduce_one(pa_reduce_f32_fn reduce, int how, int64_t n, c
     return out;
 }
 
-/* acc[j] = fold of acc[j] and column j of rows, `stride` apart; shift[j] belongs to column j. */
+/* acc[j] becomes the fold of acc[j] and column j of the rows, which are `stride` apart; shift[j] is the shift of column j. */
 typedef void (*pa_reduce_columns_f32_fn)(int how, int64_t rows, int64_t columns, const float *x, int64_t stride,
                                          const float *shift, float *acc);
 

@@ -22,12 +22,12 @@ typedef struct pa_requantize {
  * the zero point: clamp((sum + bias) * scale, lo, hi), of any bounds, infinite ones too.
  *   a      per tile, a_step pointers apart: taps * MR row pointers, of any alignment; entries beyond the tile's rows are never
  *          read. Of each row k bytes are read: what is beyond the elements meets weights of 0
- *   b      packed panel, 64-byte aligned: [tap][k / DEPTH][NR][DEPTH]. Kernels that multiply pairs in 16 bits (avx512, avx2,
- *          neon) want -127 .. 127; all others take -128 too
+ *   b      packed panel, 64-byte aligned: [tap][k / KR][NR][KR]. Kernels with PA_NARROW_WEIGHTS want -127 .. 127;
+ *          all others take -128 too
  *   sums   of the weights of each column, for kernels that add 128 to A
  *   bias, scale   NR each, 64-byte aligned, like sums; scale is finite and above 0
- * DEPTH, the k of a column that lie together, is 4; 8 for the instruction set i8mm; 16 for neon. k is a multiple of it; for
- * neon of 8: then the last eight lie together, behind the blocks of 16. */
+ * KR is the row's of kernels.inc: 4, 8 or 16. k is a multiple of it; where it is 16, of 8: then the last eight lie together,
+ * behind the blocks of 16. */
 typedef struct pa_gemm_s8_args {
     int32_t n, taps;
     pa_tiling tiling;

@@ -17,7 +17,8 @@
  * lose. */
 #define WINO_FIRST 0.625f
 #define WINO_SECOND 1.5f
-/* Of 0 and of each pair, by the points of a tile: what the Lagrange basis leaves out of B */
+/* By the tile's size: 1 / prod (p - q) over the other finite points q, for p = 0 (but for its sign) and for each pair +-p. B
+ * lacks these factors of the Lagrange basis, so that the transform of weights has them. */
 #define WINO_SCALES {{1, 0.5f}, {256 / 225.f, -2048 / 2975.f, 128 / 1071.f}, {1, -2 / 9.f, 1 / 90.f, 32 / 45.f}}
 
 #define WINO_NAME_OF(op, type) PA_TYPED_NAME(op, type)

@@ -7,7 +7,8 @@
 #include "../kernels.h"
 #include "nd_loop.h"
 
-/* What becomes of the fold of all elements. LOG_SHIFTED: of e^(x - shift), shift being the largest; its logarithm plus shift. */
+/* What becomes of the fold of all elements. LOG_SHIFTED: the logarithm of the sum of e^(x - shift), plus shift, which is the
+ * largest element. */
 enum { PA_FINISH_NONE, PA_FINISH_MEAN, PA_FINISH_ROOT, PA_FINISH_LOG, PA_FINISH_LOG_SHIFTED };
 
 typedef struct pa_reduction {

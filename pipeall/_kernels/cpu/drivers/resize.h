@@ -39,7 +39,7 @@ typedef struct pa_resize_op {
     pa_resize_axis y, x;
     int64_t run;
     int64_t band, part; /* rows of a chunk; pixels of the parts of rows that are computed one after the other */
-    int64_t period, late; /* upsample.h */
+    int64_t factor, phase_offset; /* upsample.h */
     /* planes: floats of a row that taps of x need, single and rising ones, or 0; rows of scratch; whether they are summed
      * across first, then down */
     int64_t width, lines;

@@ -38,7 +38,7 @@ static int across_first(const pa_resize_op *p) {
 }
 
 /* At the beginning of scratch: lines that grow. */
-static int64_t line_floats(const pa_resize_op *p) { return p->period ? 2 * PA_UPSAMPLE_LINE(p->width) : 0; }
+static int64_t line_floats(const pa_resize_op *p) { return p->factor ? 2 * PA_UPSAMPLE_LINE(p->width) : 0; }
 
 void pa_resize_planar_plan(pa_resize_op *p) {
     p->width = find_width(p);
@@ -63,8 +63,8 @@ static void sum_across(const pa_resize_op *p, int64_t lines, const float *x, int
         .weight_pixel = p->x.taps,
         .lines = lines,
         .room = room,
-        .period = p->period,
-        .late = p->late,
+        .factor = p->factor,
+        .phase_offset = p->phase_offset,
         .index = p->x.index,
         .weight = p->x.weight,
         .x = x,

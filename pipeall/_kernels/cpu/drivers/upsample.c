@@ -2,14 +2,14 @@
 
 #include "../../intmath.h"
 
-/* Whether pixel i has the weights that its place in the period has, and the taps that kernels_resize.h says. */
+/* Whether pixel i has the weights of its phase, and the taps that kernels_resize.h says. */
 static int fits(const pa_resize_op *p, int64_t i) {
     const pa_resize_axis *x = &p->x;
-    const int64_t n = x->taps, last = x->size / p->period - 1, in_period = i % p->period;
-    const int64_t first = i / p->period + 1 - n / 2 - (in_period < p->period / 2 ? p->late : 0);
+    const int64_t n = x->taps, last = x->size / p->factor - 1, phase = i % p->factor;
+    const int64_t first = i / p->factor + 1 - n / 2 - (phase < p->factor / 2 ? p->phase_offset : 0);
     for (int64_t k = 0; k < n; k++) {
         if (x->index[i * n + k] != max64(0, min64(first + k, last))) return 0;
-        if (x->weight[i * n + k] != x->weight[in_period * n + k]) return 0;
+        if (x->weight[i * n + k] != x->weight[phase * n + k]) return 0;
     }
     return 1;
 }
@@ -17,27 +17,27 @@ static int fits(const pa_resize_op *p, int64_t i) {
 void pa_upsample_plan(pa_resize_op *p) {
     const pa_resize_axis *x = &p->x;
     const int64_t least = p->run == 1 ? PA_LANES_MAX : 1;
-    p->period = 0;
+    p->factor = 0;
     if (p->moves || p->outer_taps || (x->taps != 2 && x->taps != 4)) return;
-    for (p->period = 4; p->period > 1; p->period /= 2)
-        for (p->late = 0; p->late <= 1; p->late++) {
-            int good = x->size % p->period == 0 && x->size / p->period >= least;
+    for (p->factor = 4; p->factor > 1; p->factor /= 2)
+        for (p->phase_offset = 0; p->phase_offset <= 1; p->phase_offset++) {
+            int good = x->size % p->factor == 0 && x->size / p->factor >= least;
             for (int64_t i = 0; i < x->size && good; i++) good = fits(p, i);
             if (good) return;
         }
-    p->period = 0;
+    p->factor = 0;
 }
 
-int pa_upsample_whole(const pa_resize_op *p) { return p->period && p->run >= PA_LANES_MAX && p->y.taps == p->x.taps; }
+int pa_upsample_whole(const pa_resize_op *p) { return p->factor && p->run >= PA_LANES_MAX && p->y.taps == p->x.taps; }
 
 void pa_upsample_rows(const pa_resize_op *p, const float *src, float *dst, int64_t begin, int64_t end) {
     const int64_t taps = p->y.taps;
     pa_upsample_args g = {
         .channels = p->run,
-        .size = p->x.size / p->period,
+        .size = p->x.size / p->factor,
         .taps = taps,
-        .period = p->period,
-        .late = p->late,
+        .factor = p->factor,
+        .phase_offset = p->phase_offset,
         .weight = p->x.weight,
         .x_step = p->x.src,
         .out_pixel = p->x.dst,

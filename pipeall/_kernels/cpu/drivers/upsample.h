@@ -4,7 +4,7 @@
 
 #include "resize.h"
 
-/* Sets period and late, or period to 0 where x does not grow so; after x, run and outer_taps. */
+/* Sets factor and phase_offset, or factor to 0 where x does not grow so; after x, run and outer_taps. */
 void pa_upsample_plan(pa_resize_op *op);
 /* Whether vectors of channels grow, down by as many taps: then pa_upsample_rows computes them, without scratch. */
 int pa_upsample_whole(const pa_resize_op *op);

@@ -4,8 +4,9 @@
  * PA_ISA_VNNI. It switches the instruction set on for the rest of the file; PA_SIMD_END closes that and comes last.
  *
  *   vi, VL            a vector of integers, and its lanes of 32 bits; of 16 bits it has twice as many
- *   v_factor_of(a, p) four bytes of A as v_dot wants them, plus A_PLUS if that takes them as unsigned; if KEEPS_ABS,
- *                     |A| is at p; v_abs(a): |a| of each byte
+ *   v_factor_of(a, p) four bytes of A as v_dot wants them. Where v_dot takes unsigned bytes, A_PLUS is added to each. With
+ *                     KEEPS_ABS p points to their absolute values
+ *   v_abs(a)          |a| of each byte
  *   v_dot(s, a, b)    s + sums of four neighbouring products with a: lanes of 32 bits of lanes of 8. Without VNNI the
  *                     products of a pair must fit into 16 bits: -127 <= b
  *   v_pairs(s, a, b)  s + sums of two neighbouring products: lanes of 32 bits of lanes of 16
