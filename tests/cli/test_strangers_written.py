@@ -57,14 +57,14 @@ def test_figures_are_printed_where_a_file_cannot_be_written(words, name, form):
     assert json.loads(result.stdout)[key] if form == "json" else result.stdout
 
 
-def test_notes_are_kept_where_the_network_cannot_be_written(words, tmp_path):
+def test_a_journal_is_kept_where_the_network_cannot_be_written(words, tmp_path):
     """The next run goes on from them."""
     command = ("quantize", "tiny", "FRAMES", "-o", "made.onnx", "--report", "/dev/full")
     result = invoke(*words(command))
     assert result.exit_code == 2 and "/dev/full: cannot be written: No space left on device" in result.stderr
-    noted = (tmp_path / "made.onnx.notes").read_bytes()
+    noted = (tmp_path / "made.onnx.journal").read_bytes()
     result = invoke(*words(command[:-2]))
-    assert result.exit_code == 0 and noted.count(b"\n") > 2 and not (tmp_path / "made.onnx.notes").exists()
+    assert result.exit_code == 0 and noted.count(b"\n") > 2 and not (tmp_path / "made.onnx.journal").exists()
 
 
 def test_a_stdout_that_takes_nothing_costs_no_file(tmp_path):

@@ -22,8 +22,8 @@ def draw_plans(
     """Writes PNG. ``measured``: plan, FPS and ms. Raises ArgumentError where the file cannot be written."""
     drawn = blank(title, (8.0, 5.2))
     axes = drawn.subplots()
-    axes.plot(*_points(front), "o-", color=COLOURS["front"], label="Pareto front, predicted")
     axes.plot(*_points(ranked), "o", color=COLOURS["ranked"], label="best plans, predicted")
+    axes.plot(*_points(front), "o", color=COLOURS["front"], label="Pareto front of throughput, latency and energy")
     if measured:
         axes.plot(*zip(*(row[1:] for row in measured), strict=True), "x", color=COLOURS["measured"], label="measured")
     for choice in front:
@@ -38,8 +38,8 @@ def draw_plans(
 
 
 def _points(plans: Sequence[PredictedPlan]) -> tuple[list[float], list[float]]:
-    ordered = sorted((choice.prediction.fps, choice.prediction.latency_ms) for choice in plans)
-    return [fps for fps, _ in ordered], [ms for _, ms in ordered]
+    predictions = [choice.prediction for choice in plans]
+    return [one.fps for one in predictions], [one.latency_ms for one in predictions]
 
 
 def _name(axes: Any, text: str, x: float, y: float) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..figures import blank, save
 
+TEXTS = {"busy": "busy", "handover": "hand-over", "wait_in": "waits for a frame", "wait_out": "waits for a slot"}
 SPENT = {"busy": "#2f6f9f", "handover": "#6f9f2f", "wait_in": "#d5dae0", "wait_out": "#e0a458"}  # ms of a stage
 
 
@@ -23,7 +24,13 @@ def draw_simulation(path: str | Path, title: str, rows: Sequence[Mapping[str, An
     base = [0.0] * len(stages)
     for key, colour in SPENT.items():
         widths = [stage[f"{key}_ms"] for _, stage in stages]
-        right.barh(range(len(stages)), widths, left=base, color=colour, label=key.replace("_", " "))
+        right.barh(
+            range(len(stages)),
+            widths,
+            left=base,
+            color=colour,
+            label=key.replace("_", " ").replace("handover", "hand-over"),
+        )
         base = [before + width for before, width in zip(base, widths, strict=True)]
     names = [f"{plan}: {stage['unit']}" for plan, stage in stages]
     right.set_yticks(range(len(stages)), names, fontsize=6, parse_math=False)
