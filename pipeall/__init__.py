@@ -24,7 +24,7 @@ _NAMES = {  # module -> its public names
     ".media.view": "View",
     ".picture": "Picture",
     ".pipeline.boards.board": "Board",
-    ".pipeline.boards.board_model": "BoardModel",
+    ".pipeline.boards.models.board_model": "BoardModel",
     ".pipeline.engine": "Engine",
     ".pipeline.measuring.footprint": "footprint",
     ".pipeline.measuring.profiler": "profile",
@@ -68,7 +68,7 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .media.view import View as View
     from .picture import Picture as Picture
     from .pipeline.boards.board import Board as Board
-    from .pipeline.boards.board_model import BoardModel as BoardModel
+    from .pipeline.boards.models.board_model import BoardModel as BoardModel
     from .pipeline.engine import Engine as Engine
     from .pipeline.measuring.footprint import footprint as footprint
     from .pipeline.measuring.precision import allowed_precisions as allowed_precisions

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeall.graph.ir import Graph
-from pipeall.pipeline.boards import regression
-from pipeall.pipeline.boards.regression import Sample
+from pipeall.pipeline.boards.models import regression
+from pipeall.pipeline.boards.models.regression import Sample
 
 # Mali-T860, ARM Compute Library in half precision, ms (Ehsan-aghapour, ARMCL-RockPi-Local/Res)
 ARMCL = {"alexnet": 51.8, "googlenet": 87.3, "mobilenet": 41.7, "resnet50-v1": 198.6, "squeezenet": 43.8}

@@ -7,7 +7,7 @@ import numpy as np
 
 from bench.kernels.core_errors import deviation, interval_of
 from bench.kernels.gpu_halves import ARMCL, Halves, halves
-from pipeall.pipeline.boards.board_model import BoardModel
+from pipeall.pipeline.boards.models.board_model import BoardModel
 from tools.board_models.fit_boards import FLOORS, network, samples_of
 from tools.board_models.fit_ncnn import PUBLISHED, graphs
 

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 
 from bench.common import NETWORKS, Record, frames, names, network, parser
 from pipeall import Board, Graph, Plan, quantize
-from pipeall.pipeline.boards.board_model import BoardModel
-from pipeall.pipeline.boards.modelled import Modelled
+from pipeall.pipeline.boards.models.board_model import BoardModel
+from pipeall.pipeline.boards.models.modelled import Modelled
+from pipeall.pipeline.boards.models.price_list import PriceList
 from pipeall.pipeline.planning.baselines import baselines
 from pipeall.pipeline.planning.plan_table import PredictedPlan
 from pipeall.pipeline.planning.predict import predict
@@ -70,7 +71,7 @@ def short(part: Modelled) -> str:
 
 def precise(model: BoardModel, graph: Graph, quantised: Graph) -> dict[str, tuple[Graph, list[str]]]:
     """precision -> the network and the units, where a component has prices of halves, or all CPUs of integers."""
-    cpus = list(model.step_prices)
+    cpus = [unit for unit, pricing in model.pricing.items() if isinstance(pricing, PriceList)]
     halves = {unit: f"{unit}@fp16" for unit in model.components if "fp16" in model.precisions(unit)}
     found = {"fp16": (graph, [halves.get(unit, unit) for unit in model.components])} if halves else {}
     whole = all("int8" in model.precisions(unit) for unit in cpus)

@@ -26,7 +26,7 @@ from pipeall.tasks.decoder import TASKS
 PACKAGE = Path(pipeall.__file__).parent
 KERNELS = PACKAGE / "_kernels" / "cpu" / "kernels.inc"
 _KERNEL = re.compile(r"PA_KERNEL\(([^)]*)\)")
-BOARDS = PACKAGE / "pipeline" / "boards"
+BOARDS = PACKAGE / "pipeline" / "boards" / "models"
 PROCESSORS = {"__x86_64__": "x86-64", "__aarch64__": "aarch64"}
 
 

@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 
 from ..errors import PipeallError
 from ..pipeline.boards.board import Board
-from ..pipeline.boards.board_model import FOLDER
+from ..pipeline.boards.models.board_model import FOLDER
 from .model_argument import NAMES
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]

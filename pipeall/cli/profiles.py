@@ -11,7 +11,8 @@ from rich.progress import Progress
 from ..files import checkpoint
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
-from ..pipeline.boards.board_model import PRICE_LIST, REGRESSION
+from ..pipeline.boards.models.price_list import PriceList
+from ..pipeline.boards.models.regression import Regression
 from ..pipeline.devices.timings import export_times
 from ..pipeline.measuring import profiler
 from ..pipeline.planning.profile import Profile, disturbed
@@ -66,7 +67,7 @@ def times_lines(profile: Profile, board: Board | None = None) -> list[str]:
         others = profile.about.get("others_cores")
         return [BUSY.format(what="the profile was measured", cores=others)] if disturbed(others) else []
     line = f"times of {profile.about.get('board')}: {profile.about.get('times')}"
-    if board and board.model and profile.about.get("times") in (REGRESSION, PRICE_LIST):
+    if board and board.model and profile.about.get("times") in (Regression.source, PriceList.source):
         errors = {
             unit: fmean(map(abs, row.values()))
             for unit, row in board.model.errors.items()

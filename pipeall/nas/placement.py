@@ -10,7 +10,7 @@ from math import inf
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.partition import subgraph
-from ..pipeline.boards.board_model import BoardModel
+from ..pipeline.boards.models.board_model import BoardModel
 from ..pipeline.planning.plan import StagePlan
 from ..pipeline.planning.plan_table import PredictedPlan
 from ..pipeline.planning.search import search

@@ -18,7 +18,7 @@ CPU = {"_kernels/cpu", *(f"_kernels/cpu/{folder}" for folder in ("drivers", "f16
 KERNELS = LEAVES | CPU | {"_kernels", "_kernels/opencl"}
 MODELS = GRAPH | {"pipeline/planning"}
 DEVICES = MODELS | KERNELS | {"pipeline/devices"}
-BOARDS = DEVICES | {"pipeline/boards"}
+BOARDS = DEVICES | {"pipeline/boards", "pipeline/boards/models"}
 RUNTIME = BOARDS | {"pipeline"}
 PIPELINE = RUNTIME | {"pipeline/measuring"}
 
@@ -43,7 +43,8 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "pipeline/devices": MODELS | KERNELS,
     "pipeline/devices/cpu": DEVICES,
     "pipeline/devices/opencl": DEVICES,
-    "pipeline/boards": DEVICES | {"pipeline/devices/cpu"},  # the clusters, which every board has
+    "pipeline/boards/models": DEVICES,
+    "pipeline/boards": DEVICES | {"pipeline/boards/models", "pipeline/devices/cpu"},  # every board has clusters
     "pipeline": BOARDS,
     "pipeline/measuring": RUNTIME,
     "quantization": PIPELINE | {"tasks"},

@@ -60,7 +60,7 @@ def test_wheel_from_the_sdist_offline_without_a_compiler_to_use_it(sdist, tmp_pa
         names = packed.namelist()
     assert not [name for name in names if name.endswith((".c", ".h", ".inc", ".pyx", ".pxd", ".pxi"))]
     assert sum(name.endswith(".so") for name in names) == 3
-    assert any(name.endswith("/boards/a311d-armcl.json") for name in names) and any(
+    assert any(name.endswith("/boards/models/a311d-armcl.json") for name in names) and any(
         name.endswith(".cl") for name in names
     )
     assert "pipeall/media/view.html" in names

@@ -15,9 +15,9 @@ from recorded_boards import recorded_files, write_tree
 from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.errors import ArgumentError, DeviceError
 from pipeall.pipeline.boards.board import Board
-from pipeall.pipeline.boards.board_model import FOLDER, BoardModel
-from pipeall.pipeline.boards.measured import Measured
-from pipeall.pipeline.boards.modelled import Modelled
+from pipeall.pipeline.boards.models.board_model import FOLDER, BoardModel
+from pipeall.pipeline.boards.models.measured import Measured
+from pipeall.pipeline.boards.models.modelled import Modelled
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import HOST, Link, Profile, UnitTimes, crossing_bytes

@@ -12,9 +12,10 @@ from pipeall.graph.lower.lower import lower
 from pipeall.graph.partition import subgraph
 from pipeall.graph.passes.dequantize import dequantized
 from pipeall.graph.passes.int8 import to_int8
-from pipeall.pipeline.boards import price_list
-from pipeall.pipeline.boards.board_model import BoardModel
-from pipeall.pipeline.boards.price_list import PriceList
+from pipeall.pipeline.boards.models import price_list
+from pipeall.pipeline.boards.models.board_model import BoardModel
+from pipeall.pipeline.boards.models.price_list import PriceList
+from pipeall.pipeline.boards.models.regression import Regression
 from pipeall.pipeline.planning.predict import predict
 
 HALVES, INTEGERS = 0.5, 0.25  # of the time of a float's kernel that does the same
@@ -34,7 +35,9 @@ def typed():
     big = PriceList(3.0, kernels | {"half-gemv": priced(HALVES)}, "dotprod")
     little = PriceList(3.0, {kernel: row for kernel, row in kernels.items() if ":" not in kernel})
     error = {"big": 0.2, "big@int8": 0.4, "little": 0.1, "gpu": 0.3}
-    return Board((), gpu=False, model=replace(model, step_prices={"big": big, "little": little}, error=error))
+    return Board(
+        (), gpu=False, model=replace(model, pricing={**model.pricing, "big": big, "little": little}, error=error)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +104,8 @@ def test_a_gpu_takes_a_share_of_its_time_in_half_precision(name):
     for graph in (zoo_net("mobilenet"), small_net()):
         profile = model.profile(graph, ["big", "gpu", "gpu@fp16"])
         floats, halves = (np.array(profile.units[unit].ms) for unit in ("gpu", "gpu@fp16"))
-        np.testing.assert_allclose(halves, model.factors["gpu@fp16"] * floats)
-        assert 1 / 4 < model.factors["gpu@fp16"] < 1 and profile.units["gpu@fp16"].power_w is None
+        np.testing.assert_allclose(halves, model.pricing["gpu"].factors["fp16"] * floats)
+        assert 1 / 4 < model.pricing["gpu"].factors["fp16"] < 1 and profile.units["gpu@fp16"].power_w is None
         assert profile.error["gpu@fp16"] == model.error["gpu@fp16"]
         plan = predict(profile, Plan.parse("B-G@fp16:1"))
         assert plan.stage_ms[0][1] < predict(profile, Plan.parse("B-G:1")).stage_ms[0][1]
@@ -133,13 +136,13 @@ def test_precisions_have_their_own_prices(typed, quantised):
     assert total(typed.model, quantised, "big") < total(typed.model, quantised, "big@fp32")
     floats = price_list.works(quantised, precision="fp32")  # a list without prices of integers
     assert not any(work.kernel.startswith("s8:") for work in floats)
-    little = typed.model.step_prices["little"].group_ms(floats, len(quantised.groups))
+    little = typed.model.pricing["little"].group_ms(price_list.GroupWork(floats, len(quantised.groups)))
     assert typed.model.profile(quantised).units["little"].ms == pytest.approx(tuple(little))
 
 
 def test_a_gpu_computes_a_quantised_network_in_floats(typed, quantised):
     by_bytes_written = (0.0, 0.0, 0.0, 0.0, 1.0, 0.0)
-    model = replace(typed.model, prices={"gpu": by_bytes_written})
+    model = replace(typed.model, pricing={**typed.model.pricing, "gpu": Regression(by_bytes_written)})
     floats = sum(tensor.nbytes for tensor in dequantized(quantised).tensors.values()) / 1e6
     assert 0.8 * floats < sum(model.profile(quantised).units["gpu"].ms) <= floats  # the input is not written
 
@@ -177,7 +180,7 @@ def test_a_twin_runs_plans_in_other_precisions(plan, typed):
 def test_a_file_keeps_the_instruction_set_of_integers(typed, tmp_path):
     typed.model.save(tmp_path / "board.json")
     found = BoardModel.load(tmp_path / "board.json")
-    assert found.step_prices["big"].integers == "dotprod" and found.step_prices["little"].integers is None
+    assert found.pricing["big"].integers == "dotprod" and found.pricing["little"].integers is None
     content = typed.model.to_dict()
     content["step_prices"]["big"]["integers"] = "abacus"
     with pytest.raises(ArgumentError, match="integers: expected one of neon, dotprod, "):

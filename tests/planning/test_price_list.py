@@ -7,8 +7,8 @@ import pytest
 from graphs import small_net, zoo_net
 
 from pipeall import Board, Plan
-from pipeall.pipeline.boards import price_list
-from pipeall.pipeline.boards.board_model import PRICE_LIST, BoardModel
+from pipeall.pipeline.boards.models import price_list
+from pipeall.pipeline.boards.models.board_model import BoardModel
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Profile
 from pipeall.pipeline.planning.search import search
@@ -55,9 +55,9 @@ def test_shipped_prices_are_those_of_the_table(clusters):
         for unit, soc in fit_prices.BOARDS[name].socs.items():
             samples = clusters[soc].samples()
             fitted = price_list.PriceList.fit(samples.values(), clusters[soc].core.cache_mb)
-            assert model.step_prices[unit].kernels.keys() == fitted.kernels.keys()
+            assert model.pricing[unit].kernels.keys() == fitted.kernels.keys()
             for kernel, row in fitted.kernels.items():
-                assert model.step_prices[unit].kernels[kernel] == pytest.approx(row, rel=1e-3, abs=1e-6)
+                assert model.pricing[unit].kernels[kernel] == pytest.approx(row, rel=1e-3, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -81,7 +81,7 @@ def test_a_network_left_out_takes_what_its_whole_frame_was_priced_at(clusters, s
     one = [price_list.Sample(works, [row.ms for row in known[name]]) for name, works in steps.items()]
     prices = price_list.PriceList.fit(one, cluster.core.cache_mb)
     graph = zoo_net("resnet50")
-    found = prices.group_ms(prices.works(graph, precision), len(graph.groups)).sum()
+    found = prices.group_ms(prices.work(graph, precision)).sum()
     assert found == pytest.approx(ms, rel=limit)
 
 
@@ -92,13 +92,13 @@ def test_prices_that_made_the_times_are_found_again():
         price_list.Work("node", kernel, 0, tuple(random.random(6))) for kernel in ("gemm", "maxpool") for _ in range(30)
     ]
     made = price_list.PriceList(1.0, {kernel: tuple(row) for kernel, row in truth.items()})
-    ms = [float(made.group_ms([work], 1)[0]) for work in works]
+    ms = [float(made.group_ms(price_list.GroupWork([work], 1))[0]) for work in works]
     found = price_list.PriceList.fit([price_list.Sample(works, ms)], 1.0)
     np.testing.assert_allclose(found.kernels["gemm"], truth["gemm"], rtol=1e-6)
     np.testing.assert_allclose(found.kernels["maxpool"], truth["other"], rtol=1e-6)
     assert found.price_of("winograd 4") == found.kernels["gemm"]  # kernels that nothing priced
     assert found.price_of("softmax") == found.kernels["other"]
-    assert found.group_ms(works, 1) == pytest.approx(sum(ms))
+    assert found.group_ms(price_list.GroupWork(works, 1)) == pytest.approx(sum(ms))
 
 
 @pytest.mark.parametrize("board, unit", NCNN)
@@ -121,7 +121,7 @@ def test_speed_ups_of_threads_are_those_that_were_published(clusters, soc):
 
 def test_boards_say_where_times_are_from_and_how_far_off_they_may_be(tmp_path):
     profile = Board.load("rk3588").model.profile(small_net())
-    assert profile.about["times"] == PRICE_LIST and list(profile.units) == ["big", "little", "gpu"]
+    assert profile.about["times"] == price_list.PriceList.source and list(profile.units) == ["big", "little", "gpu"]
     assert profile.error.keys() == profile.units.keys() and all(0.1 < error < 0.7 for error in profile.error.values())
     profile.save(tmp_path / "profile.json")
     assert Profile.load(tmp_path / "profile.json").error == profile.error

@@ -7,7 +7,7 @@ import pytest
 from graphs import Net
 
 from pipeall.errors import ArgumentError
-from pipeall.pipeline.boards import regression
+from pipeall.pipeline.boards.models import regression
 
 
 def test_features_of_a_small_network():

@@ -18,9 +18,9 @@ from PIL import Image
 from pipeall import Board, Graph, Profile
 from pipeall.cli import output
 from pipeall.cli.app import app
-from pipeall.pipeline.boards.board_model import BoardModel
-from pipeall.pipeline.boards.measured import Measured
-from pipeall.pipeline.boards.modelled import Modelled
+from pipeall.pipeline.boards.models.board_model import BoardModel
+from pipeall.pipeline.boards.models.measured import Measured
+from pipeall.pipeline.boards.models.modelled import Modelled
 from pipeall.pipeline.planning.profile import UnitTimes, crossing_bytes
 
 output.EVERY_S = 3600.0  # on a slow machine, lines of progress would stand among those that are looked at

@@ -7,10 +7,10 @@ from profiles import profile_of
 
 from pipeall import Board, search
 from pipeall.graph.ir import Graph
-from pipeall.pipeline.boards.board_model import BoardModel
-from pipeall.pipeline.boards.measured import Measured
-from pipeall.pipeline.boards.modelled import Modelled
-from pipeall.pipeline.boards.regression import FEATURES
+from pipeall.pipeline.boards.models.board_model import BoardModel
+from pipeall.pipeline.boards.models.measured import Measured
+from pipeall.pipeline.boards.models.modelled import Modelled
+from pipeall.pipeline.boards.models.regression import FEATURES, Regression
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.units import Unit
 
@@ -27,7 +27,7 @@ def toy_board(graph: Graph, ms: dict[str, list[float]]) -> Board:
         "toy",
         {name: Modelled("toy", CORES[name]) for name in dict.fromkeys(Unit.parse(unit).whole for unit in ms)},
         (Measured.of(graph, profile_of(graph, ms)),),
-        {unit: (0.0,) * len(FEATURES) for unit in ms},
+        {unit: Regression((0.0,) * len(FEATURES)) for unit in ms},
     )
     return Board((), gpu=False, model=model)
 

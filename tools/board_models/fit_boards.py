@@ -20,11 +20,11 @@ from bench.common import DATA, NETWORKS, Record, parser
 from bench.kernels.gpu_halves import ARMCL, halves
 from pipeall import Board, Plan
 from pipeall.graph.ir import Graph, Tensor
-from pipeall.pipeline.boards import regression
-from pipeall.pipeline.boards.board_model import FOLDER, HALF_IQR_SHARE, BoardModel
-from pipeall.pipeline.boards.measured import Measured, borders
-from pipeall.pipeline.boards.modelled import Modelled
-from pipeall.pipeline.boards.regression import Sample
+from pipeall.pipeline.boards.models import regression
+from pipeall.pipeline.boards.models.board_model import FOLDER, HALF_IQR_SHARE, BoardModel
+from pipeall.pipeline.boards.models.measured import Measured, borders
+from pipeall.pipeline.boards.models.modelled import Modelled
+from pipeall.pipeline.boards.models.regression import Sample
 from pipeall.pipeline.planning.predict import Prediction, predict
 from pipeall.pipeline.planning.profile import Link, Profile, UnitTimes
 from pipeall.pipeline.planning.uncertainty import four_of_five
@@ -248,7 +248,7 @@ def in_halves(model: BoardModel) -> BoardModel:
     found = halves(samples_of(model), FLOORS, {name: network(name) for name in ARMCL}, ARMCL)
     return replace(
         model,
-        factors={"gpu@fp16": round(found.factor, 4)},
+        pricing={**model.pricing, "gpu": replace(model.pricing["gpu"], factors={"fp16": round(found.factor, 4)})},
         errors={**model.errors, "gpu@fp16": found.errors},
         error={"gpu@fp16": round(four_of_five(found.errors.values()), 3)},
     )
@@ -335,7 +335,7 @@ def main() -> None:
         record.say("Errors of whole networks, each left out of the fit. They chose the form of the regression.")
         row = regression.features(network("squeezenet")).sum(axis=0)
         for unit, ms in VIM3_SQUEEZENET.items():
-            found = row @ np.array(models["a311d-armcl"].prices[unit])
+            found = row @ np.array(models["a311d-armcl"].pricing[unit].prices)
             record.say(f"SqueezeNet on the A311D's {unit}, by an older library: {ms} ms, predicted {found:.1f}.")
     columns = (
         "plan", "big [MHz]", "little [MHz]", "gpu [MHz]", "predicted [ms] .1f", "measured [ms] .1f", "power [W] .2f",

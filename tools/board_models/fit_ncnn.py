@@ -1,4 +1,4 @@
-"""Generates the models of boards that run ncnn, pipeall/pipeline/boards/*-ncnn.json, from its published times.
+"""Generates the models of boards that run ncnn, pipeall/pipeline/boards/models/*-ncnn.json, from its published times.
 
     python -m tools.board_models.fit_ncnn [--data DATA]
 
@@ -16,9 +16,11 @@ import numpy as np
 from bench.common import DATA, Record, parser
 from pipeall import load
 from pipeall.graph.ir import Graph
-from pipeall.pipeline.boards.board_model import FOLDER, HALF_IQR_SHARE, BoardModel
-from pipeall.pipeline.boards.measured import Measured, borders
-from pipeall.pipeline.boards.price_list import PriceList
+from pipeall.pipeline.boards.models.board_model import FOLDER, HALF_IQR_SHARE, BoardModel
+from pipeall.pipeline.boards.models.measured import Measured, borders
+from pipeall.pipeline.boards.models.price_list import PriceList
+from pipeall.pipeline.boards.models.pricing import Pricing
+from pipeall.pipeline.boards.models.regression import Regression
 from pipeall.pipeline.planning.profile import Profile, UnitTimes
 from pipeall.pipeline.planning.uncertainty import four_of_five
 from tools.board_models.fit_boards import network
@@ -74,7 +76,7 @@ def as_ncnn_computes(prices: PriceList) -> PriceList:
     """The prices of what a network of floats is made of, in half precision where the core has it."""
     of_pixels = ("half-gemv", "gemv-halves")
     kernels = {kernel: row for kernel, row in prices.kernels.items() if ":" not in kernel and kernel not in of_pixels}
-    if "fp16" in prices.precisions():
+    if "fp16" in prices.precisions:
         halves = {
             kernel.removeprefix("f16:"): row for kernel, row in prices.kernels.items() if kernel.startswith("f16:")
         }
@@ -84,7 +86,9 @@ def as_ncnn_computes(prices: PriceList) -> PriceList:
     return PriceList(prices.cache_mb, kernels)
 
 
-def scaled(prices: PriceList, factor: float) -> PriceList:
+def scaled(prices: Pricing, factor: float) -> Pricing:
+    if isinstance(prices, Regression):  # whose times are in half precision
+        return Regression(tuple(factor * price for price in prices.prices), {"fp16": 1.0})
     kernels = {kernel: tuple(factor * price for price in row) for kernel, row in prices.kernels.items()}
     return PriceList(prices.cache_mb, kernels)
 
@@ -92,18 +96,18 @@ def scaled(prices: PriceList, factor: float) -> PriceList:
 def board(own: BoardModel, nets: Mapping[str, Graph]) -> BoardModel:
     """The model of a board with ncnn, of that with pipeall's kernels."""
     published = PUBLISHED[own.name]
-    step_prices = {unit: as_ncnn_computes(own.step_prices[unit]) for unit in published if unit in own.step_prices}
-    prices = {unit: own.prices[unit] for unit in published if unit in own.prices}
-    unscaled = BoardModel(own.name, own.components, (), prices, step_prices)
+    pricing = {
+        unit: as_ncnn_computes(known) if isinstance(known, PriceList) else known
+        for unit, known in own.pricing.items()
+        if unit in published
+    }
+    unscaled = BoardModel(own.name, own.components, (), pricing)
     profiles, errors = [unscaled.profile(graph) for graph in nets.values()], {}
     for unit, ms in published.items():
         priced = np.array([sum(profile.units[unit].ms) for profile in profiles])
         factor, left_out = factors(priced, np.array(ms))
         errors[unit] = dict(zip(nets, left_out, strict=True))
-        if unit in prices:
-            prices[unit] = tuple(factor * price for price in prices[unit])
-        else:
-            step_prices[unit] = scaled(step_prices[unit], factor)
+        pricing[unit] = scaled(pricing[unit], factor)
     several, kept = len(published) > 1, {key: own.about[key] for key in KEPT if key in own.about}
     return BoardModel(
         f"{own.name}-ncnn",
@@ -112,9 +116,7 @@ def board(own: BoardModel, nets: Mapping[str, Graph]) -> BoardModel:
             whole(graph, name, {unit: ms[index] for unit, ms in published.items()})
             for index, (name, graph) in enumerate(nets.items())
         ),
-        prices,
-        step_prices,
-        {f"{unit}@fp16": 1.0 for unit in prices},  # what it has are times in half precision
+        pricing,
         errors,
         contention={
             unit: {other: factor for other, factor in own.contention[unit].items() if other in published}

@@ -1,4 +1,4 @@
-"""Generates the models of boards that run pipeall's own kernels, pipeall/pipeline/boards/*.json, from priced steps.
+"""Generates models of boards that run pipeall's own kernels, pipeall/pipeline/boards/models/*.json, of priced steps.
 
     python -m tools.board_models.fit_prices [PRICES] [--data DATA]
 
@@ -18,10 +18,11 @@ from bench.common import DATA, Record, mean_line, parser
 from bench.kernels.core_errors import ARMCOST, ARMCOST_INT8, deviation, interval_of
 from bench.kernels.gpu_halves import faster
 from bench.kernels.gpu_times import G610, gpu_halves, gpu_spread, halves_error
-from pipeall.pipeline.boards import price_list
-from pipeall.pipeline.boards.board_model import FOLDER, BoardModel
-from pipeall.pipeline.boards.modelled import Modelled
-from pipeall.pipeline.boards.price_list import Sample, Work
+from pipeall.pipeline.boards.models import price_list
+from pipeall.pipeline.boards.models.board_model import FOLDER, BoardModel
+from pipeall.pipeline.boards.models.modelled import Modelled
+from pipeall.pipeline.boards.models.price_list import Sample, Work
+from pipeall.pipeline.boards.models.regression import Regression
 from pipeall.pipeline.planning.uncertainty import four_of_five
 from tools.board_models import price_table
 from tools.board_models.fit_boards import RK_PIPELINES, build, contention, links, pipelines
@@ -252,11 +253,11 @@ def board(
     name: str, clusters: Mapping[str, Cluster], published: Mapping[str, BoardModel], wide: float, data: Path
 ) -> BoardModel:
     entry = BOARDS[name]
-    prices, step_prices, factors, errors, error = {}, {}, {}, {}, {}
+    pricing, errors, error = {}, {}, {}
     inferred = np.std(np.log([cluster.efficiency for cluster in clusters.values() if not cluster.like]), ddof=1)
     for component, soc in entry.socs.items():
         cluster, samples = clusters[soc], clusters[soc].samples()
-        step_prices[component] = cluster.prices(samples)
+        pricing[component] = cluster.prices(samples)
         for precision in PRECISIONS:
             left_out = cluster.left_out_networks(samples, precision)
             if left_out:
@@ -267,11 +268,12 @@ def board(
                 error[unit] = interval_of(model, deviation(left_out.values()), *threads)
     if entry.gpu:
         source, factor = entry.gpu
-        prices["gpu"] = faster(published[source].prices["gpu"], factor)
+        prices = faster(published[source].pricing["gpu"].prices, factor)
         misses = deviation(published[source].errors["gpu"].values())
         scaling = 0.0 if factor == 1 else np.std(np.log(G610), ddof=1)
         error["gpu"] = interval_of(misses, gpu_spread(published[source]), scaling)
-        factors["gpu@fp16"], errors["gpu@fp16"] = gpu_halves(name, published[source], factor, data)
+        halved, errors["gpu@fp16"] = gpu_halves(name, published[source], factor, data)
+        pricing = {"gpu": Regression(prices, {"fp16": round(halved, 4)}), **pricing}
         error["gpu@fp16"] = halves_error(errors["gpu@fp16"].values(), published[source])
     source = published.get(entry.gpu[0]) if entry.gpu and entry.gpu[1] == 1 else None
     several = len(entry.components) > 1
@@ -279,9 +281,7 @@ def board(
         name,
         entry.components,
         (),
-        prices,
-        step_prices,
-        {unit: round(factor, 4) for unit, factor in factors.items()},
+        pricing,
         errors,
         mean_power_w=source.mean_power_w if source else {},
         contention=published["rk3399pro"].contention if several else {},

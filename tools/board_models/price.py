@@ -29,7 +29,7 @@ import pipeall
 from bench.common import names, parser
 from bench.engines.arm_cost import built
 from pipeall import Graph
-from pipeall.pipeline.boards import price_list
+from pipeall.pipeline.boards.models import price_list
 from tools.board_models import price_table
 from tools.board_models.price_grid import GRIDS
 from tools.board_models.price_table import Row

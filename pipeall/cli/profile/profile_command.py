@@ -14,7 +14,7 @@ from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.onnx.read.shapes import Shapes
 from ...pipeline.boards.board import Board
-from ...pipeline.boards.board_model import BoardModel
+from ...pipeline.boards.models.board_model import BoardModel
 from ...pipeline.boards.profile_cache import measured_on
 from ...pipeline.planning.profile import Profile, UnitTimes
 from ..default_group import DEFAULT, DefaultGroup

@@ -18,7 +18,7 @@ from ..devices.cpu import cpu_device
 from ..devices.device import detect
 from ..planning.plan import Plan
 from ..planning.units import Unit, components, traits_of
-from .board_model import BoardModel
+from .models.board_model import BoardModel
 
 CPU = "cpu"  # the device whose components are the clusters
 WHOLE = "cpu"  # the component that is all of them

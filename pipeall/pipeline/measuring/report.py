@@ -17,7 +17,7 @@ from ...graph.ir import Graph
 from ...progress import Progress, silent
 from ..boards import machine
 from ..boards.board import Board
-from ..boards.board_model import BoardModel
+from ..boards.models.board_model import BoardModel
 from ..boards.profile_cache import real_components
 from ..planning.baselines import baselines
 from ..planning.plan import Plan

@@ -37,7 +37,7 @@ from pipeall.graph.ops import run_graph  # noqa: E402
 from pipeall.graph.partition import subgraph  # noqa: E402
 from pipeall.graph.passes.dequantize import dequantized  # noqa: E402
 from pipeall.mlp import checkpoint, data  # noqa: E402
-from pipeall.pipeline.boards.board_model import BoardModel  # noqa: E402
+from pipeall.pipeline.boards.models.board_model import BoardModel  # noqa: E402
 from pipeall.pipeline.devices.timings import add_times, read_times, shipped_times, write_shipped  # noqa: E402
 from pipeall.pipeline.planning.search import search  # noqa: E402
 

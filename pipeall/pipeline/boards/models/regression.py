@@ -16,14 +16,16 @@ where the definition does 144 times (Lavin and Gray 2016), and Arm's library use
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 
-from ...errors import ArgumentError
-from ...graph.ir import Graph, Node
-from ...graph.ops import macs
+from ....errors import ArgumentError
+from ....graph.ir import Graph, Node
+from ....graph.ops import macs
+from ....graph.passes.dequantize import dequantized
 
 FEATURES = (
     "ms_per_gmac_kxk",
@@ -39,6 +41,38 @@ NEAREST = {0: 1, 1: 0, 2: SHARED, SHARED: 2}
 WINOGRAD = 36 / 144
 GIGA, MEGA = 1e9, 1e6
 NO_FLOORS: Mapping[str, float] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """The prices of a unit (``Pricing``).
+
+    prices   price of each of ``FEATURES``
+    factors  precision -> how many times as long it takes as the default
+    """
+
+    source: ClassVar[str] = "regression"
+    prices: tuple[float, ...]
+    factors: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def precisions(self) -> list[str]:
+        return list(self.factors)
+
+    def factor(self, precision: str) -> float | None:
+        return self.factors.get(precision)
+
+    def default_precision(self, graph: Graph) -> str:
+        return ""
+
+    def work_key(self, precision: str) -> str:
+        return self.source
+
+    def work(self, graph: Graph, precision: str) -> np.ndarray:
+        return features(dequantized(graph) if graph.quantised else graph)
+
+    def group_ms(self, work: np.ndarray, precision: str = "") -> np.ndarray:
+        return self.factors.get(precision, 1.0) * (work @ np.array(self.prices))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,29 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...arguments import path as path_of
-from ...errors import ArgumentError
-from ...files import JsonReader, naming, read_json, write_json
-from ...graph.ir import Graph
-from ...graph.passes.dequantize import dequantized
-from ..devices.component import Component
-from ..devices.device import unsupported, unsupported_groups
-from ..planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_from, link_to_dict
-from ..planning.uncertainty import four_of_five
-from ..planning.units import Unit, traits_of
-from . import price_list, regression
+from ....arguments import path as path_of
+from ....errors import ArgumentError
+from ....files import JsonReader, naming, read_json, write_json
+from ....graph.ir import Graph
+from ...devices.component import Component
+from ...devices.device import unsupported, unsupported_groups
+from ...planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_from, link_to_dict
+from ...planning.uncertainty import four_of_five
+from ...planning.units import Unit, traits_of
+from . import regression
 from .measured import Measured, mean_power, measured_from, median_contention
 from .modelled import Modelled
-from .reading import component_from, component_of, step_prices_from, table
+from .price_list import PriceList
+from .pricing import Pricing
+from .regression import Regression
 
 FOLDER = Path(__file__).parent
-REGRESSION, PRICE_LIST = "regression", "prices of pipeall's steps"  # where times are from that nobody measured
 HALF_IQR_SHARE = 0.02  # half the distance of the quartiles by the median, where nobody measured it
 
 
@@ -41,9 +42,7 @@ class BoardModel:
 
     components     name -> what it is
     networks       those that were measured
-    prices         unit -> price of each of ``regression.FEATURES``
-    step_prices    component -> prices of pipeall's own steps, in all precisions; it needs no ``prices``
-    factors        "gpu@fp16" -> how many times as long as "gpu" it takes, for a component of ``prices``
+    pricing        unit -> its times of networks that nobody measured
     errors         unit -> network -> (predicted - measured) / measured of its whole time, fitted without it
     mean_power_w   unit -> what the board draws while it runs, mean over the measured networks; empty: not known
     contention     unit -> other unit -> how many times as long it takes while the other one runs too
@@ -59,9 +58,7 @@ class BoardModel:
     name: str
     components: Mapping[str, Modelled]
     networks: tuple[Measured, ...]
-    prices: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    step_prices: Mapping[str, price_list.PriceList] = field(default_factory=dict)
-    factors: Mapping[str, float] = field(default_factory=dict)
+    pricing: Mapping[Unit, Pricing]
     errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     mean_power_w: Mapping[str, float] = field(default_factory=dict)
     contention: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -103,7 +100,7 @@ class BoardModel:
             name,
             components,
             known,
-            {unit: tuple(map(float, row)) for unit, row in prices.items()},
+            {unit: Regression(tuple(map(float, row))) for unit, row in prices.items()},
             errors=regression.leave_one_out(samples, floors),
             mean_power_w=mean_power([measured.profile for measured in known if measured.fitted], prices),
             **rest,
@@ -127,9 +124,7 @@ class BoardModel:
         devices = {name: component.device for name, component in there.items() if name in timed}
         if stand_ins := [name for name, device in devices.items() if device.stand_in]:
             raise ArgumentError(f"component {stand_ins[0]!r}: expected no stand-in; its times are a CPU's")
-        components = {
-            name: Modelled(device.core_type, device.width, device.max_mhz) for name, device in devices.items()
-        }
+        components = {name: Modelled.of(device) for name, device in devices.items()}
         idle = [profile.idle_w for _, profile in profiles if profile.idle_w is not None]
         model = cls.fit(
             name,
@@ -142,18 +137,17 @@ class BoardModel:
         )
         return replace(model, error={unit: four_of_five(row.values()) for unit, row in model.errors.items() if row})
 
-    def units(self, graph: Graph) -> list[str]:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pricing", {Unit.parse(unit): known for unit, known in self.pricing.items()})
+
+    def units(self, graph: Graph) -> list[Unit]:
         """All units that ``profile`` can tell of a network: its default, and the components in other precisions."""
-        precise = (f"{name}@{precision}" for name in self.components for precision in self.precisions(name))
-        whole = graph.quantised
-        return [*self._default_units(), *(unit for unit in precise if whole or not unit.endswith("@int8"))]
+        precise = (Unit(name, None, precision) for name in self.components for precision in self.precisions(name))
+        return [*self._default_units(), *(unit for unit in precise if graph.quantised or unit.precision != "int8")]
 
     def precisions(self, component: str) -> list[str]:
         """Those beside the default that a component has prices in; int8 is for quantised networks."""
-        if component in self.step_prices:
-            return self.step_prices[component].precisions()
-        known = map(Unit.parse, self.factors)
-        return [unit.precision for unit in known if unit.component == component]
+        return self.pricing[component].precisions if component in self.pricing else []
 
     def profile(self, graph: Graph, units: Sequence[str] | None = None) -> Profile:
         """Times of every group of a network on units: measured where it is one of ``networks``, else predicted.
@@ -203,53 +197,56 @@ class BoardModel:
     def _source(self, measured: Measured | None) -> str:
         if measured:
             return measured.profile.about.get("source", "measured on this board")
-        return PRICE_LIST if self.step_prices else REGRESSION
+        by_steps = any(isinstance(pricing, PriceList) for pricing in self.pricing.values())
+        return (PriceList if by_steps else Regression).source
 
-    def _default_units(self) -> list[str]:
+    def _default_units(self) -> list[Unit]:
         """In the order of the components."""
         order = list(self.components)
-        return sorted((*self.prices, *self.step_prices), key=lambda unit: order.index(Unit.parse(unit).whole))
+        return sorted(self.pricing, key=lambda unit: order.index(unit.whole))
+
+    def _pricing(self, unit: Unit) -> tuple[Pricing, str]:
+        """What prices a unit, and the precision that it is asked for."""
+        if unit in self.pricing:
+            return self.pricing[unit], ""
+        return self.pricing[unit.component], unit.precision
 
     def _predicted(self, graph: Graph, units: Iterable[Unit]) -> dict[Unit, np.ndarray]:
         """unit -> the time of each group by the prices."""
-        rows = regression.features(dequantized(graph) if graph.quantised else graph)
-        count, found = len(graph.groups), {}
-        works: dict[tuple[str | None, str], list[price_list.Work]] = {}  # that several components have in common
+        works, predicted = {}, {}
         for unit in units:
-            prices = self.step_prices.get(unit.component)
-            if prices is None:
-                row = self.prices[unit] if unit in self.prices else self.prices[unit.component]
-                found[unit] = self.factors.get(unit, 1.0) * (rows @ np.array(row))
-                continue
-            key = prices.integers, unit.precision
+            pricing, precision = self._pricing(unit)
+            key = pricing.work_key(precision)
             if key not in works:
-                works[key] = prices.works(graph, unit.precision)
-            found[unit] = prices.group_ms(works[key], count)
-        return found
+                works[key] = pricing.work(graph, precision)
+            predicted[unit] = pricing.group_ms(works[key], precision)
+        return predicted
 
     def _errors(self, graph: Graph, units: Iterable[Unit], measured: Measured | None) -> dict[str, float]:
         """unit -> its error, where it is known; of one without its own that of its component."""
-        found = dict(measured.profile.error) if measured else {}
+        errors = dict(measured.profile.error) if measured else {}
         for unit in units:
-            if measured and unit not in self.factors:
+            pricing, precision = self._pricing(unit)
+            if measured and pricing.factor(precision) is None:
                 continue
-            whole = unit in self.step_prices and graph.quantised
-            names = (f"{unit}@int8" if whole else unit, unit.component)
-            known = [self.error[name] for name in names if name in self.error]
-            if known:
-                found[unit] = known[0]
-        return found
+            default = "" if unit.precision else pricing.default_precision(graph)
+            names = (Unit(unit.component, unit.cores, default) if default else unit, unit.component)
+            if known := [self.error[name] for name in names if name in self.error]:
+                errors[unit] = known[0]
+        return errors
 
     def _times(self, unit: Unit, predicted: np.ndarray, measured: Measured | None) -> UnitTimes:
         mean_power = (self.mean_power_w[unit],) * len(predicted) if unit in self.mean_power_w else None
         timed = measured.profile.units if measured else ()
-        source = unit.component if unit in self.factors and unit not in timed else unit
+        pricing, precision = self._pricing(unit)
+        factor = None if unit in timed else pricing.factor(precision)
+        source = unit if factor is None else unit.component
         if source not in timed:
             return UnitTimes(tuple(predicted.tolist()), tuple((self.half_iqr_share * predicted).tolist()), mean_power)
         times = measured.times(source, predicted)
-        if source != unit:  # whose power nobody measured
-            ms, spread = (tuple(self.factors[unit] * value for value in row) for row in (times.ms, times.half_iqr_ms))
-            times = replace(times, ms=ms, half_iqr_ms=spread, power_w=None)
+        if factor is not None:  # whose power nobody measured
+            ms, half_iqr_ms = (tuple(factor * value for value in row) for row in (times.ms, times.half_iqr_ms))
+            times = replace(times, ms=ms, half_iqr_ms=half_iqr_ms, power_w=None)
         return times if times.power_w else replace(times, power_w=mean_power)
 
     def save(self, path: str | Path) -> None:
@@ -273,38 +270,31 @@ class BoardModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        own = {
-            unit: {
-                "cache_mb": prices.cache_mb,
-                **({"integers": prices.integers} if prices.integers else {}),
-                "kernels": {
-                    kernel: dict(zip(price_list.FEATURES, (float(f"{price:.6g}") for price in row), strict=True))
-                    for kernel, row in prices.kernels.items()
-                },
-            }
-            for unit, prices in self.step_prices.items()
+        lists = {unit: known for unit, known in self.pricing.items() if isinstance(known, PriceList)}
+        fitted = {unit: known for unit, known in self.pricing.items() if isinstance(known, Regression)}
+        factors = {
+            Unit(unit, None, precision): factor
+            for unit, known in fitted.items()
+            for precision, factor in known.factors.items()
         }
         modelled = {
-            "step_prices": own,
-            "precision_factors": dict(self.factors),
+            "step_prices": {unit: known.to_dict() for unit, known in lists.items()},
+            "precision_factors": factors,
             "error": dict(self.error),
             "contention_error": self.contention_error,
         }
         return {
             "name": self.name,
             "about": dict(self.about),
-            "components": {
-                name: {"core_type": part.core_type, "count": part.count, "max_mhz": part.max_mhz}
-                for name, part in self.components.items()
-            },
+            "components": {name: component.details() for name, component in self.components.items()},
             "idle_w": self.idle_w,
             "mean_power_w": {unit: round(watts, 4) for unit, watts in self.mean_power_w.items()},
             "spread_share": self.half_iqr_share,
             "contention": {unit: dict(row) for unit, row in self.contention.items()},
             "links": [link_to_dict(ends, link) for ends, link in self.links.items()],
             "prices": {
-                unit: dict(zip(regression.FEATURES, (float(f"{price:.6g}") for price in row), strict=True))
-                for unit, row in self.prices.items()
+                unit: dict(zip(regression.FEATURES, (float(f"{price:.6g}") for price in known.prices), strict=True))
+                for unit, known in fitted.items()
             },
             **{key: value for key, value in modelled.items() if value},
             **({"report": dict(self.report)} if self.report else {}),
@@ -326,39 +316,34 @@ class BoardModel:
     def from_dict(cls, content: Mapping[str, Any], source: str) -> BoardModel:
         """The inverse of ``to_dict``; ``source`` is named in errors. Raises ArgumentError for what is wrong."""
         read = JsonReader(content, source)
-        components = {name: component_from(read.inside("components", name)) for name in read.keys("components")}
-        if not components or any(component_of(name) != name or traits_of(name).all for name in components):
+        components = {name: Modelled.from_file(read.inside("components", name)) for name in read.keys("components")}
+        if not components or any(_whole(name) != name or traits_of(name).all for name in components):
             raise read.fail("components", "names of components, such as big, little and gpu")
         units, own = read.keys("prices"), read.keys("step_prices")
-        if not (units or own) or any(component_of(unit) not in components for unit in (*units, *own)):
+        if not (units or own) or any(_whole(unit) not in components for unit in (*units, *own)):
             raise read.fail("prices", "units of the components")
-        step_prices = {unit: step_prices_from(read.inside("step_prices", unit)) for unit in own}
-        factors = read.inside("precision_factors") if content.get("precision_factors") is not None else None
-        for unit in factors.content if factors else ():
-            whole = component_of(unit)
-            if whole != unit or not whole.precision or whole.component not in units:
+        factors: dict[str, dict[str, float]] = {}
+        told = read.inside("precision_factors") if content.get("precision_factors") is not None else None
+        for word in told.content if told else ():
+            unit = _whole(word)
+            if unit != word or not unit.precision or unit.component not in units:
                 raise read.fail("precision_factors", "components that have prices, in another precision: gpu@fp16")
+            factors.setdefault(unit.component, {})[unit.precision] = told.number(word)
+        rows = {unit: tuple(map(read.inside("prices", unit).number, regression.FEATURES)) for unit in units}
         error = read.inside("error") if content.get("error") is not None else JsonReader({}, source)
-        contention = table(read, "contention", low=0.1)
-        if any(
-            component_of(unit) not in components
-            for unit in (*contention, *(o for row in contention.values() for o in row))
-        ):
+        contention = _table(read, "contention", low=0.1)
+        if any(_whole(unit) not in components for unit in chain(contention, *contention.values())):
             raise read.fail("contention", "units of the components")
         power = read.inside("mean_power_w") if content.get("mean_power_w") is not None else JsonReader({}, source)
         return cls(
             name=read.word("name"),
             components=components,
             networks=tuple(measured_from(row) for row in read.rows("networks")),
-            prices={
-                unit: tuple(read.inside("prices", unit).number(feature) for feature in regression.FEATURES)
-                for unit in units
-            },
-            step_prices=step_prices,
-            factors={unit: factors.number(unit) for unit in factors.content} if factors else {},
+            pricing={unit: Regression(row, factors.get(unit, {})) for unit, row in rows.items()}
+            | {unit: PriceList.from_file(read.inside("step_prices", unit)) for unit in own},
             error={unit: error.number(unit) for unit in error.content},
             contention_error=read.number("contention_error") if content.get("contention_error") is not None else 0.0,
-            errors=table(read, "leave_one_out_errors", low=-1.0),
+            errors=_table(read, "leave_one_out_errors", low=-1.0),
             mean_power_w={unit: power.number(unit) for unit in power.content},
             contention=contention,
             links=dict(link_from(row) for row in read.rows("links")),
@@ -378,3 +363,16 @@ def _able(graph: Graph, unit: Unit, times: UnitTimes) -> UnitTimes:
     ms = (inf if index in refused else value for index, value in enumerate(times.ms, 1))
     spread = (0.0 if index in refused else value for index, value in enumerate(times.half_iqr_ms, 1))
     return replace(times, ms=tuple(ms), half_iqr_ms=tuple(spread), refused={**refused, **times.refused})
+
+
+def _whole(unit: str) -> Unit | None:
+    """The whole component of a unit that a file names, None where it is no unit."""
+    try:
+        return Unit.parse(unit).whole
+    except ArgumentError:
+        return None
+
+
+def _table(read: JsonReader, key: str, low: float) -> dict[str, dict[str, float]]:
+    rows = ((name, read.inside(key, name)) for name in read.keys(key))
+    return {name: {entry: row.number(entry, low) for entry in row.content} for name, row in rows}

@@ -11,20 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..._kernels.cpu import algorithms
-from ..._kernels.cpu.algorithms import DIRECT, GEMM, GEMV_HALVES, HALF_GEMM, HALVED, STRASSEN, Algorithm
-from ..._kernels.cpu.pack_pixels import fold, folded
-from ..._kernels.cpu.space_to_depth import phased
-from ...errors import ArgumentError
-from ...graph.ir import Graph
-from ...graph.lower.lower import lower
-from ...graph.ops.registry import OPS, work
-from ...graph.partition import subgraph
-from ...steps import TYPES, Step, Strided, item_bytes
+from ...._kernels.cpu import algorithms
+from ...._kernels.cpu.algorithms import DIRECT, GEMM, GEMV_HALVES, HALF_GEMM, HALVED, STRASSEN, Algorithm
+from ...._kernels.cpu.pack_pixels import fold, folded
+from ...._kernels.cpu.space_to_depth import phased
+from ....errors import ArgumentError
+from ....files import JsonReader
+from ....graph.ir import Graph
+from ....graph.lower.lower import lower
+from ....graph.ops.registry import OPS, work
+from ....graph.partition import subgraph
+from ....steps import TYPES, Step, Strided, item_bytes
 from .regression import GIGA, MEGA, nonnegative_least_squares
 
 FEATURES = (
@@ -60,6 +61,13 @@ class Work:
     kernel: str
     group: int
     features: tuple[float, ...]
+
+
+class GroupWork(NamedTuple):
+    """What the steps of a network do, and how many groups it has."""
+
+    steps: Sequence[Work]
+    groups: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +110,14 @@ def works(
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """The prices of a core, or of a cluster.
+    """The prices of a core, or of a cluster (``Pricing``).
 
     cache_mb  size of its last cache
     kernels   kernel -> price of each of ``FEATURES``; those of ``CONV`` and ``OTHER`` are there
     integers  instruction set of its GEMM of integers; None: no prices, it computes quantised tensors as floats
     """
 
+    source: ClassVar[str] = "prices of pipeall's steps"
     cache_mb: float
     kernels: Mapping[str, Sequence[float]]
     integers: str | None = None
@@ -118,8 +127,8 @@ class PriceList:
             if kernel not in self.kernels:
                 raise ArgumentError(f"price list: expected prices of {kernel}, which stands for others, got none")
 
+    @property
     def precisions(self) -> list[str]:
-        """Those beside the default that it can price."""
         known = {
             "fp32": True,
             "fp16": any(kernel.startswith("f16:") for kernel in self.kernels),
@@ -128,9 +137,17 @@ class PriceList:
         }
         return [precision for precision, there in known.items() if there]
 
-    def works(self, graph: Graph, precision: str = "") -> list[Work]:
-        """What each step of a network does on this core in a precision."""
-        return works(graph, integers=self.integers, precision=precision)
+    def factor(self, precision: str) -> None:
+        return None
+
+    def default_precision(self, graph: Graph) -> str:
+        return "int8" if graph.quantised else ""
+
+    def work_key(self, precision: str) -> tuple[str | None, str]:
+        return self.integers, precision
+
+    def work(self, graph: Graph, precision: str) -> GroupWork:
+        return GroupWork(works(graph, integers=self.integers, precision=precision), len(graph.groups))
 
     @classmethod
     def fit(
@@ -161,12 +178,35 @@ class PriceList:
         kernels = {kernel: tuple(_robust(*pair).tolist()) for kernel, pair in columns.items()}
         return cls(cache_mb, kernels, integers)
 
-    def group_ms(self, works: Sequence[Work], count: int) -> np.ndarray:
-        """The time of each of ``count`` groups."""
-        found = np.zeros(count)
-        for step in works:
-            found[step.group] += np.dot(_with_far(step, self.cache_mb), self.price_of(step.kernel))
-        return found
+    def group_ms(self, work: GroupWork, precision: str = "") -> np.ndarray:
+        ms = np.zeros(work.groups)
+        for step in work.steps:
+            ms[step.group] += np.dot(_with_far(step, self.cache_mb), self.price_of(step.kernel))
+        return ms
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        kernels = {
+            kernel: dict(zip(FEATURES, (float(f"{price:.6g}") for price in row), strict=True))
+            for kernel, row in self.kernels.items()
+        }
+        integers = {"integers": self.integers} if self.integers else {}
+        return {"cache_mb": self.cache_mb, **integers, "kernels": kernels}
+
+    @classmethod
+    def from_file(cls, read: JsonReader) -> PriceList:
+        """The inverse. Raises ArgumentError naming the entry that is wrong."""
+        kernels = read.inside("kernels")
+        for name in (CONV, OTHER):
+            if name not in kernels.content:
+                raise read.fail("kernels", f"prices of {name}, which stands for others")
+        prices = {
+            kernel: tuple(kernels.inside(kernel).number(feature) for feature in FEATURES) for kernel in kernels.content
+        }
+        integers = read.word("integers") if read.content.get("integers") is not None else None
+        if integers not in (None, *algorithms.INTEGERS):
+            raise read.fail("integers", f"one of {', '.join(algorithms.INTEGERS)}, or none")
+        return cls(read.number("cache_mb"), prices, integers)
 
     def price_of(self, kernel: str) -> Sequence[float]:
         """A kernel's prices: its own, or those of its nearest that has some."""
@@ -185,7 +225,7 @@ def leave_one_out(
         works, ms = samples[name].works, sum(samples[name].ms)
         others = (other for key, other in samples.items() if same(key) != same(name))
         prices = PriceList.fit(others, cache_mb, wanted={step.kernel for step in works})
-        errors[name] = float(prices.group_ms(works, 1 + max(step.group for step in works)).sum()) / ms - 1
+        errors[name] = float(prices.group_ms(GroupWork(works, 1 + max(step.group for step in works))).sum()) / ms - 1
     return errors
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn
 
-from ..._kernels.peak import Peak
-from ...errors import DeviceError
-from ...steps import Lowered
-from ..devices.device import Device
+from ...._kernels.peak import Peak
+from ....errors import DeviceError
+from ....files import JsonReader
+from ....steps import Lowered
+from ...devices.device import Device
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,20 @@ class Modelled(Device):
     count: int
     max_mhz: float | None = None
     precision: str = "fp32"
+
+    @classmethod
+    def of(cls, device: Device) -> Modelled:
+        """The model of a device that is at hand."""
+        return cls(device.core_type, device.width, device.max_mhz)
+
+    @classmethod
+    def from_file(cls, read: JsonReader) -> Modelled:
+        """The inverse of ``details``. Raises ArgumentError naming the entry that is wrong."""
+        count = read.number("count", low=1)
+        if count != int(count):
+            raise read.fail("count", "a whole number")
+        mhz = read.number("max_mhz") if read.content.get("max_mhz") is not None else None
+        return cls(read.word("core_type"), int(count), mhz)
 
     @property
     def cores(self) -> tuple[int, ...]:

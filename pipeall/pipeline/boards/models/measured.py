@@ -9,11 +9,11 @@ from math import isfinite
 
 import numpy as np
 
-from ...errors import ArgumentError
-from ...files import JsonReader
-from ...graph.ir import Graph
-from ...graph.ops import macs
-from ..planning.profile import Profile, UnitTimes, crossing_bytes
+from ....errors import ArgumentError
+from ....files import JsonReader
+from ....graph.ir import Graph
+from ....graph.ops import macs
+from ...planning.profile import Profile, UnitTimes, crossing_bytes
 from . import regression
 
 
