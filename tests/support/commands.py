@@ -66,11 +66,11 @@ def picture(folder: Path) -> Path:
 
 
 @contextmanager
-def small_disk() -> Iterator[None]:
-    """No file may grow beyond 300 bytes: what a full disk refuses, this does; also of what pytest prints, ahead of the
-    end of a fixture."""
+def small_disk(size: int = 300) -> Iterator[None]:
+    """No file may grow beyond so many bytes: what a full disk refuses, this does; also of what pytest prints, ahead of
+    the end of a fixture."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (300, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
