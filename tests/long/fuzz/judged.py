@@ -46,6 +46,10 @@ ELEMENTWISE = (
 ).split()
 CANCELLING = "Celu Elu Erf Gelu Mish Selu Sigmoid Softplus Tanh".split()  # differences of close numbers around 0
 TO_ZERO = ("NonZero", "Sign", "Cast")  # tell 0 from what is close to it
+DECIDING = (
+    "ArgMax ArgMin Cast Ceil Equal Floor Greater GreaterOrEqual Hardmax Less LessOrEqual Mod NonMaxSuppression NonZero "
+    "QuantizeLinear Round Sign ThresholdedRelu TopK"
+).split()  # may tell a quotient from a product with the reciprocal: then a division by constants is exact
 STEPPED = ("QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear")  # round what they compute to levels
 
 
@@ -85,15 +89,18 @@ def _scaled_error(unit: float, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
     return unit * np.abs(scale).max(initial=0) * abs(wide) / np.sqrt(wide.var(rows, keepdims=True) + 1e-5)
 
 
-def errors(alone: Alone, inputs: Mapping[str, np.ndarray], results: Mapping[str, np.ndarray], fixed: set[str]) -> dict:
-    """By output, how far rounding may put each element."""
+def errors(
+    alone: Alone, inputs: Mapping[str, np.ndarray], results: Mapping[str, np.ndarray], fixed: set[str], decided: bool
+) -> dict[str, np.ndarray]:
+    """By output, how far rounding may put each element. decided: some node may tell a quotient from what is near it."""
     node, op = alone.node, alone.node.op_type
     reals = [array for array in inputs.values() if is_real(array)]
     whole = all(array.size == 0 or np.all(array == np.rint(array)) for array in reals)
     magnitude = _magnitude(alone, inputs) if op in SUMS else {}
     found = {}
     for name, result in results.items():
-        if not is_real(result) or op in MOVES or (op == "Div" and node.input[1] in fixed and result.dtype == "f4"):
+        divided = op == "Div" and node.input[1] in fixed and result.dtype == "f4"
+        if not is_real(result) or op in MOVES or (divided and decided):
             continue
         unit = max(_unit(array) for array in (*reals, result))
         if op in ARITHMETIC:
@@ -165,6 +172,7 @@ class Truth:
         self.case, self.fixed = case, set(case.constants)
         self.nodes: list[Alone] = []
         values = values_of(case, self.nodes)
+        self.decided = any(alone.node.op_type in DECIDING for alone in self.nodes)
         self.results = {name: values[name] for name in case.outputs}
         self.spread: dict[str, np.ndarray] = {name: np.zeros(value.shape) for name, value in self.results.items()}
         self.random = np.random.default_rng(0)
@@ -179,7 +187,7 @@ class Truth:
             results = alone(_snapped(op, _jittered(op, inputs, self.fixed, self.random), self.random))
             if op in ("Resize", "Upsample") and not is_real(values[alone.node.input[0]]):
                 results = {alone.node.output[0]: _other_levels(alone, inputs, self.random)}
-            for name, error in errors(alone, inputs, results, self.fixed).items():
+            for name, error in errors(alone, inputs, results, self.fixed, self.decided).items():
                 wide = results[name] + error * self.random.uniform(-1, 1, results[name].shape)
                 results[name] = np.asarray(wide).astype(results[name].dtype)
                 if without_tiny:
