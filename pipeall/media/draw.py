@@ -17,7 +17,7 @@ from ..tasks.limbs import limbs
 from . import images, video
 from .fonts import font
 from .images import Image, ImageDraw
-from .sources import Shot, Source
+from .sources import MediaFrame, Source
 
 COLOURS = (  # told apart by most eyes: Okabe and Ito
     (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0), (204, 121, 167),
@@ -173,17 +173,17 @@ class Drawing:
 
     def add(self, picture: np.ndarray, seen: LiveResult) -> None:
         """A drawn picture and what it was made of. Raises ArgumentError where it cannot be written."""
-        shot: Shot = seen.frame
+        frame: MediaFrame = seen.frame
         if self._video is not None:
-            at = shot.time_s if shot.source.kind == "video" and shot.time_s is not None else seen.captured_ns / 1e9
+            at = frame.time_s if frame.source.kind == "video" and frame.time_s is not None else seen.captured_ns / 1e9
             # photos are shown for a second each
-            photo = shot.source.kind == "photo"
+            photo = frame.source.kind == "photo"
             self._video.add(picture, 0.0 if photo else at, 1.0 if photo else 0.04)
             return
-        if shot.source.kind == "photo":
-            path = self._photos[shot.source].pop(0)
+        if frame.source.kind == "photo":
+            path = self._photos[frame.source].pop(0)
         else:
-            path = self._path / f"{_stem(shot.source)}-{shot.number:06}.jpg"
+            path = self._path / f"{_stem(frame.source)}-{frame.number:06}.jpg"
             self._check(path)
         images.save(picture, path)
 

@@ -237,5 +237,5 @@ def _pictures(items: Iterable[Any]) -> Iterator[Any]:
             continue
         from .sources import Frames, find  # needs Pillow
 
-        for shot in Frames(find([os.fspath(item)], recursive=False)):
-            yield shot if shot.pixels.ndim == 3 else replace(shot, pixels=shot.rgb)
+        for frame in Frames(find([os.fspath(item)], recursive=False)):
+            yield frame if frame.pixels.ndim == 3 else replace(frame, pixels=frame.rgb)

@@ -30,7 +30,7 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False)
-class Shot:
+class MediaFrame:
     """A frame with where it comes from; NumPy takes it for its pixels.
 
     pixels   uint8: RGB (H, W, 3), or I420 (3 H / 2, W)
@@ -112,10 +112,10 @@ def opened(
     return video.frames(f"video {source.name}", source.name, None, live, report)
 
 
-def _shot(picture: np.ndarray | video.Planes, *where: Any) -> Shot:
+def _media_frame(picture: np.ndarray | video.Planes, *where: Any) -> MediaFrame:
     if isinstance(picture, video.Planes):
-        return Shot(picture.pixels, *where, picture.yuv, picture.full_range)
-    return Shot(picture, *where)
+        return MediaFrame(picture.pixels, *where, picture.yuv, picture.full_range)
+    return MediaFrame(picture, *where)
 
 
 class Clock:
@@ -170,7 +170,7 @@ class Frames:
     def read_ms(self) -> float | None:
         return None if self.live or self.paced or not self._count else self._spent_ns / self._count / 1e6
 
-    def __iter__(self) -> Iterator[Shot]:
+    def __iter__(self) -> Iterator[MediaFrame]:
         for turn in range(self._repeat):
             for source in self.sources:
                 yield from self._of(source, turn > 0)
@@ -179,20 +179,20 @@ class Frames:
                 self._say(error)
             raise self._held[-1]
 
-    def _of(self, source: Source, again: bool) -> Iterator[Shot]:
+    def _of(self, source: Source, again: bool) -> Iterator[MediaFrame]:
         number, begin_ns = 0, time.perf_counter_ns()
         clock = Clock() if self.paced and source.kind == "video" else None
         try:
             for picture, time_s in opened(source, self._report):
                 if clock is not None and time_s is not None:
                     clock.wait(time_s)
-                shot = _shot(picture, source, number, time_s, again)
-                if shot.pixels.ndim == 2 and self.layout == "RGB":
-                    shot = replace(shot, pixels=shot.rgb)
+                frame = _media_frame(picture, source, number, time_s, again)
+                if frame.pixels.ndim == 2 and self.layout == "RGB":
+                    frame = replace(frame, pixels=frame.rgb)
                 self._count += 1
                 self._spent_ns += time.perf_counter_ns() - begin_ns
                 self._flush()
-                yield shot
+                yield frame
                 number, begin_ns = number + 1, time.perf_counter_ns()
         except ArgumentError as error:
             if source.kind == "live":

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from ...media.sources import Shot
+from ...media.sources import MediaFrame
 from ...pipeline.boards.board import Board
 from ...pipeline.live import LiveResult
 from ...pipeline.planning.units import Unit
@@ -21,11 +21,11 @@ PARTS = {"classify": "classes", "detect": "boxes", "points": "boxes", "text": "t
 
 def print_line(seen: LiveResult) -> None:
     """An answer as a line of JSON, its format first."""
-    shot: Shot = seen.frame
+    frame: MediaFrame = seen.frame
     about = {
-        "source": shot.source.name,
-        "number": shot.number,
-        "time_s": shot.time_s,
+        "source": frame.source.name,
+        "number": frame.number,
+        "time_s": frame.time_s,
         "captured_ns": seen.captured_ns,
         "ready_ns": seen.ready_ns,
         "latency_ms": round(seen.latency_ms, 3),
@@ -41,14 +41,14 @@ class Shown:
         self._last = ""
 
     def __call__(self, seen: LiveResult) -> None:
-        shot: Shot = seen.frame
-        if shot.source.kind == "photo":
-            _print_answer(shot.source.name, seen.result)
+        frame: MediaFrame = seen.frame
+        if frame.source.kind == "photo":
+            _print_answer(frame.source.name, seen.result)
             return
         line = summary(seen.result)
-        if line != self._last or not shot.number:
-            at = "" if shot.time_s is None else f" {shot.time_s:.2f} s"
-            print_text(f"{shot.source.name}{at} frame {shot.number}: {line or 'nothing'}")
+        if line != self._last or not frame.number:
+            at = "" if frame.time_s is None else f" {frame.time_s:.2f} s"
+            print_text(f"{frame.source.name}{at} frame {frame.number}: {line or 'nothing'}")
         self._last = line
 
 
