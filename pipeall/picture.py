@@ -75,7 +75,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What becomes of a picture on its way into a network: fitted, resampled, normalised.
+    """What becomes of a picture on its way into a network: fitted, resampled, normalized.
 
     fit       ``stretch`` to the input's size; ``crop`` the largest middle part of its proportions (or ``keep`` of it);
               ``letterbox``: all of the picture in its proportions, ``value`` beside it
@@ -130,7 +130,7 @@ class Picture:
         return tuple(float(number()(name, value)) for value in values)
 
     @property
-    def normalises(self) -> bool:
+    def normalizes(self) -> bool:
         """Whether ``scale``, ``mean`` or ``std`` change grey levels."""
         return self.scale != 1 or any(self.mean) or set(self.std) != {1.0}
 

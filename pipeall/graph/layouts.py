@@ -14,7 +14,7 @@ REORDERING = ("reshape", "transpose", "matmul", "attention", "fc", "gather")  # 
 
 def image_names(graph: Graph) -> frozenset[str]:
     """The tensors that should lie as pixels do."""
-    found: set[str] = set()
+    on_pixels: set[str] = set()
     passed: set[str] = set()  # outputs of nodes that have been looked at
     nodes_of: dict[str, list[Node]] = {}
     for node in graph.nodes:
@@ -23,11 +23,11 @@ def image_names(graph: Graph) -> frozenset[str]:
     met = [name for node in graph.nodes if node.op in ON_IMAGES for name in (node.inputs[0], node.output)]
     while met:
         name = met.pop()
-        if name in found or name not in graph.tensors or len(graph.tensors[name].shape) != 4:
+        if name in on_pixels or name not in graph.tensors or len(graph.tensors[name].shape) != 4:
             continue
-        found.add(name)
+        on_pixels.add(name)
         for node in nodes_of[name]:
             if node.op not in REORDERING and node.output not in passed:
                 passed.add(node.output)
                 met += (*node.inputs, node.output)
-    return frozenset(found)
+    return frozenset(on_pixels)

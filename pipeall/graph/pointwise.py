@@ -175,7 +175,7 @@ UNARY: dict[str, Unary] = {
     "floor": Unary(np.floor, "Floor"),
     "ceil": Unary(np.ceil, "Ceil"),
     "round": Unary(np.rint, "Round"),  # half to even
-    "fakequant": Unary(  # quantised to 256 levels from ``low`` on, 0 being one of them, and back
+    "fakequant": Unary(  # quantized to 256 levels from ``low`` on, 0 being one of them, and back
         lambda x, scale, low: np.clip(np.rint(x / scale), low, low + 255) * scale,
         parameters={"scale": 1.0, "low": -128.0},
         samples=((0.25, -128.0), (0.0625, 0.0)),

@@ -1,6 +1,6 @@
 """The five networks of paper 001 with seeded random weights: AlexNet, GoogLeNet, MobileNet, ResNet-50, SqueezeNet.
 
-Batch normalisation is folded, activations and residual additions are fused, as ``rewrite`` does in imported models.
+Batch normalization is folded, activations and residual additions are fused, as ``rewrite`` does in imported models.
 Weights are normal with variance gain / fan-in, gain 2 before a ReLU (He et al. 2015), so that activations neither
 explode nor vanish for inputs of deviation 1. Every function takes a seed and returns a graph with the input "data"
 (1, 3, H, W) and the output "prob" (1, 1000).

@@ -15,7 +15,7 @@ from .size_network import Layer, Network
 from .training import saved_bytes
 
 FOLDABLE = ("Conv", "ConvTranspose", "Gemm")
-NORMALISERS = (
+NORMALIZERS = (
     "BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization", "RMSNormalization",
     "LRN", "Sqrt",  # of one that the exporter took apart
 )  # fmt: skip
@@ -109,7 +109,7 @@ def _hidden_norms(network: Network) -> str:
         return ""  # nobody trains a quantized network
     convolutions = [layer for layer in network.layers if layer.op == "Conv"]
     biased = [layer for layer in convolutions if len(layer.inputs) > 2 and layer.inputs[2]]
-    normalized = any(layer.op in NORMALISERS for layer in network.layers)
+    normalized = any(layer.op in NORMALIZERS for layer in network.layers)
     if not convolutions or len(biased) < len(convolutions) or normalized:
         return ""
     if not any(_is_depthwise(network, layer) or _is_residual(network, layer) for layer in network.layers):

@@ -20,7 +20,7 @@ FLOAT_TYPES = {1: "float32", 10: "float16", 11: "float64", 16: "bfloat16"}  # of
 # Operators whose constant operands are settings, but for what they work on: a class token is repeated for each image
 SETTINGS = ("Clip", "Pad", "Resize", "Upsample", "Dropout", "Reshape", "Slice", "Expand", "Tile")
 MAY_BE_EMPTY = ("Slice", "Split", "Concat")  # what they cut out may be nothing, and be joined again
-QUANTISED = (
+QUANTIZED = (
     "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "QLinearConv",
     "QLinearMatMul",
 )  # fmt: skip
@@ -48,7 +48,7 @@ def read(path: str | Path, input_shape: Shapes | None = None, values: Values | N
     folded is put back (``exports``), and ``notes`` says so.
     """
     graph = outline(path, input_shape, values).graph
-    if any(node.op_type in (*QUANTISED, *COURSES) or node.domain not in OWN_DOMAINS for node in graph.node):
+    if any(node.op_type in (*QUANTIZED, *COURSES) or node.domain not in OWN_DOMAINS for node in graph.node):
         return of_graph(load(path, input_shape, values=values))
     try:
         return _network(Path(path).stem, graph)

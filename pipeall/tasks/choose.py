@@ -137,7 +137,7 @@ def task(
 def _picture(graph: Graph, seen: Signature, entry: Decoder, given: Picture | None) -> Picture:
     """The one given, if it has as many channels as the network; else the decoder's, for grey pictures its fit alone.
 
-    Networks whose input is integers read grey levels: what normalises them is within.
+    Networks whose input is integers read grey levels: what normalizes them is within.
     """
     if given is not None and CHANNELS[given.channels] != seen.channels:
         raise ArgumentError(f"picture: expected {seen.channels} channels, as {seen.name} has, got {given.channels}")

@@ -136,7 +136,7 @@ def test_units_in_the_precisions_that_are_allowed(half_board):
     some = frames(graph, 2)
     found = allowed_precisions(graph, ["big", "bigx1"], ["fp32", "fp16", "int8", "mixed"], half_board)
     assert found.units == ("big", "big@fp16", "big@mixed", "bigx1", "big@fp16x1", "big@mixedx1")
-    assert found.errors == {} and list(found.refused) == ["big@int8"] and "quantise" in found.refused["big@int8"]
+    assert found.errors == {} and list(found.refused) == ["big@int8"] and "quantize" in found.refused["big@int8"]
     measured = allowed_precisions(graph, ["big"], ["fp32", "fp16"], half_board, frames=some, max_error=1.0)
     with Engine(graph, "big", board=half_board) as floats, Engine(graph, "big@fp16", board=half_board) as halves:
         pairs = [(halves(x).copy(), floats(x).copy()) for x in some]
@@ -152,7 +152,7 @@ def test_halves_that_overflow_are_never_allowed(half_board):
     assert found.units == ("big",) and found.errors["big@fp16"] > 1e6
 
 
-def test_a_quantised_network_has_8_bits_and_floats(board):
+def test_a_quantized_network_has_8_bits_and_floats(board):
     graph = to_int8(chain())
     found = allowed_precisions(graph, ["big", "big"], ["int8", "fp32"], board, frames=_noise(graph), max_error=0.1)
     assert found.units == ("big@int8", "big@fp32") and found.errors["big@int8"] <= 0.1
@@ -170,7 +170,7 @@ def test_precisions_that_cannot_be(half_board, monkeypatch):
         (["big@fp16"], ["fp32"], {}, "units: .*big@fp16"),
         (["big"], ["fp16"], dict(max_error=0.1), "frame"),
         (["big"], ["fp16"], dict(max_error=-1.0, frames=frames(graph, 1)), "max_error -1"),
-        (["big"], ["int8"], {}, "precisions: .*not quantised"),
+        (["big"], ["int8"], {}, "precisions: .*not quantized"),
     ):
         with pytest.raises(ArgumentError, match=words):
             allowed_precisions(graph, units, precisions, half_board, **more)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from graphs import Net
-from integer_nets import chain, fake, levels_between, quantised_weights
+from integer_nets import chain, fake, levels_between, quantized_weights
 from onnx import TensorProto, helper, numpy_helper
-from quantised_files import MICROSOFT, integers, one_node, parameters, reference, small_network
+from quantized_files import MICROSOFT, integers, one_node, parameters, reference, small_network
 
 from pipeall import ArgumentError, Engine, Pipeline, load, profile, search
 from pipeall.graph.ir import Quantization
@@ -125,7 +125,7 @@ def real_layers(rank, **attrs):
     net = Net((2, 20, 9, 11) if rank == 4 else (5, 37))
     x = fake(net, "x0", 0.0213, 5)
     made = net.fc(x, 21) if rank == 2 else net.conv(x, 40, **attrs)
-    return quantised_weights(net.graph(net.op("sigmoid", made), made))
+    return quantized_weights(net.graph(net.op("sigmoid", made), made))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -160,7 +160,7 @@ def test_real_numbers_of_integers(rank, attrs, threads, board):
 
 def test_filters_of_one_channel_stay_floats(board):
     net = Net((1, 8, 9, 7))
-    graph = quantised_weights(net.graph(net.conv(fake(net, "x0", 0.0213, 5), 16, 3, groups=8)))
+    graph = quantized_weights(net.graph(net.conv(fake(net, "x0", 0.0213, 5), 16, 3, groups=8)))
     found, x = to_int8(graph), frame_of(graph)
     assert found.constants[found.nodes[-1].inputs[1]].dtype == F
     (expected,) = run_graph(graph, {"x0": x}, np.float64).values()
@@ -300,7 +300,7 @@ def test_pools(name, board):
 
 
 def broadcast_model(op, shapes):
-    """A sum or product of quantised operands of these shapes."""
+    """A sum or product of quantized operands of these shapes."""
     names = ["a", "b"]
     nodes, constants = [], []
     for scale, name in zip((0.0213, 0.0497, 0.0389), (*names, "y"), strict=True):
@@ -347,7 +347,7 @@ def test_of_two(op, shapes, board):
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])
 def test_small_network_is_all_integers(form, tmp_path):
     from onnxruntime import quantization as tool
-    from quantised_files import Photos, real
+    from quantized_files import Photos, real
 
     from pipeall.graph.onnx.write.write import onnx_bytes
 

@@ -5,7 +5,7 @@ import pytest
 from graphs import Net
 from integer_nets import fake, resized
 from onnx import TensorProto, helper, numpy_helper
-from quantised_files import reference
+from quantized_files import reference
 
 from pipeall import Engine, load
 from pipeall.graph.ops import run_graph
@@ -157,7 +157,7 @@ def test_softmax(shape, axis, scale, board):
 
 
 def one_op(op, shape, constants=(), inputs=("xd",), out=None, levels=((0.0213, 100), (0.0171, 128)), **attrs):
-    """A file of one op between quantised tensors."""
+    """A file of one op between quantized tensors."""
     kept = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants]
     for name, (scale, zero) in zip("xy", levels, strict=True):
         kept += [numpy_helper.from_array(np.array(scale, F), f"{name}s"),

@@ -294,7 +294,7 @@ def test_trained_network_keeps_its_cuts(network, data_dir):
 
 @pytest.mark.parametrize("groups", [1, 2, 6])
 def test_parallel_branches_become_one_convolution(groups):
-    """As in RepVGG and FastViT: 3x3, 1x1, batch normalisation and the image itself, summed and subtracted."""
+    """As in RepVGG and FastViT: 3x3, 1x1, batch normalization and the image itself, summed and subtracted."""
     net = Net(IMAGE)
     per_channel = (1, 6, 1, 1)
     normed = net.op("add", net.op("mul", "x0", net.constant(per_channel)), net.constant(per_channel))
@@ -354,7 +354,7 @@ def test_concats_that_begin_alike_are_nested():
         ((6, 20), (0,), (1,)),
     ],
 )
-def test_reshapes_around_a_normalisation_vanish(flat, axes, found):
+def test_reshapes_around_a_normalization_vanish(flat, axes, found):
     net = Net(IMAGE)
     rows = net.op("layernorm", net.op("reshape", "x0", shape=flat), axes=axes)
     graph = net.graph(net.op("reshape", rows, shape=IMAGE))
@@ -365,7 +365,7 @@ def test_reshapes_around_a_normalisation_vanish(flat, axes, found):
         assert (node.op, node.attrs["axes"]) == ("layernorm", found)
 
 
-def test_shared_normalisation_keeps_its_reshapes():
+def test_shared_normalization_keeps_its_reshapes():
     net = Net(IMAGE)
     rows = net.op("layernorm", net.op("reshape", "x0", shape=(1, 120)), axes=(1,))
     assert ops_of(net.graph(rows, net.op("reshape", rows, shape=IMAGE))) == "reshape layernorm reshape"

@@ -58,7 +58,7 @@ RULES = {
         "mul": SYMMETRIC, "add": SYMMETRIC, "sub": ORDERED,
     },
     "merge_branches": {"conv": CONV, "mul": SYMMETRIC, "add": SYMMETRIC, "sub": ORDERED},
-    "fold_normalisation": {
+    "fold_normalization": {
         "conv": {**WINDOW, "groups": H}, "mul": SYMMETRIC, "add": SYMMETRIC, "sub": ORDERED,
     },
     "make_activation": GATES,
@@ -80,7 +80,7 @@ RULES = {
         "quantize": {"scale": K, "zero": K, "to": H}, "cast": {"to": H}, **MAXIMA,
     },
     "drop_fakequant": {"fakequant": {"scale": H, "low": H}, "clip": CLAMP, **MOVES, **MAXIMA},
-    "normalise_as_it_is": {
+    "normalize_as_it_is": {
         "reshape": {"shape": H}, "layernorm": {"axes": H, "epsilon": K, "center": K},
     },
     "multiplied": {"div": ORDERED | {"lo": K, "hi": K}, "floor": {}, "cast": {"to": H}, "conv": dict.fromkeys(CONV, K)},
@@ -309,7 +309,7 @@ def on_levels_again() -> list[Graph]:
     return graphs
 
 
-def normalised() -> list[Graph]:
+def normalized() -> list[Graph]:
     net = Sketch((1, 2, 3, 4))
     x = net.op("layernorm", net.op("reshape", "x0", shape=(1, 24)), axes=(1,))
     return [net.graph(net.op("reshape", x, shape=(1, 2, 3, 4)))]
@@ -330,10 +330,10 @@ def divided() -> list[Graph]:
 EXAMPLES = {
     "drop_idle": idle, "merge_moves": moves, "make_shuffle": shuffled, "flatten_in_fc": flat, "fold_pad": padded,
     "crop_kernel": dilated, "fold_constant": scaled_after, "merge_branches": branches,
-    "fold_normalisation": scaled_before, "make_activation": gated, "add_to_gate": added_to_gate,
+    "fold_normalization": scaled_before, "make_activation": gated, "add_to_gate": added_to_gate,
     "join_slices": sliced, "nest_concat": nested, "fuse_clamp": clamped, "fuse_residual": residual,
     "fuse_attention": attending, "read_what_was_stored": stored, "store_later": stored_and_moved,
-    "take_maxima_of_reals": maxima, "drop_fakequant": on_levels_again, "normalise_as_it_is": normalised,
+    "take_maxima_of_reals": maxima, "drop_fakequant": on_levels_again, "normalize_as_it_is": normalized,
     "multiplied": divided,
 }  # fmt: skip
 

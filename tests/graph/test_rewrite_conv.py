@@ -7,7 +7,7 @@ from rewriting import IMAGE, ops_of, rewritten
 
 
 @pytest.mark.parametrize("pads, groups, ops", [((0, 0, 0, 0), 1, "conv"), ((1, 1, 1, 1), 2, "add conv")])
-def test_what_normalises_a_convolutions_input_is_folded(pads, groups, ops):
+def test_what_normalizes_a_convolutions_input_is_folded(pads, groups, ops):
     """x / 256, less a mean, by a deviation; padding stays zeros, so that there the mean is subtracted ahead of it."""
     net = Net(IMAGE)
     small, mean, deviation = net.constant((1, 1, 1, 1)), net.constant((1, 6, 1, 1)), net.constant((1, 6, 1, 1))

@@ -152,7 +152,7 @@ def _weights(inputs: Sequence[np.ndarray]) -> Iterator[set[int]]:
 
 
 def _with_weights(case: Case, weights: set[int]) -> Case:
-    """The case with some of its inputs, given by their places, as initialisers."""
+    """The case with some of its inputs, given by their places, as initializers."""
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     taken = {case.fed[i].name: case.inputs[i] for i in weights}

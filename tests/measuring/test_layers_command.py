@@ -212,7 +212,7 @@ def test_layers_as_text():
 
 
 @pytest.mark.usefixtures("tiny", "quick_peak")
-def test_layers_of_a_quantised_network(monkeypatch):
+def test_layers_of_a_quantized_network(monkeypatch):
     monkeypatch.setitem(ZOO, "tiny", lambda: to_int8(chain()))
     command = "profile", "layers", "tiny", "--units", "Bx1", *QUICK
     text = invoke(*command).stdout

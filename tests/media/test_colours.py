@@ -34,7 +34,7 @@ STANDARDS = [(yuv, full_range) for yuv in PRINTED for full_range in (False, True
 
 
 def codes(rgb, yuv, full_range):
-    """Y, Cb, Cr of colours from 0 to 1, as the standards quantise them."""
+    """Y, Cb, Cr of colours from 0 to 1, as the standards quantize them."""
     luma, blue, red = PRINTED[yuv]
     y = rgb @ np.array(luma)
     cb, cr = (rgb[:, 2] - y) / blue, (rgb[:, 0] - y) / red

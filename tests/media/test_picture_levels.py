@@ -12,7 +12,7 @@ SIDE, CLASSES = 12, 4
 TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
 
 
-def quantised(dtype, layout, scale, zero, kind="DequantizeLinear"):
+def quantized(dtype, layout, scale, zero, kind="DequantizeLinear"):
     """A classifier of integers: what it reads stands for (integer - zero) * scale."""
     rng, kind_of = np.random.default_rng(3), TYPES[dtype]
     shape = (1, SIDE, SIDE, 3) if layout == "NHWC" else (1, 3, SIDE, SIDE)
@@ -58,7 +58,7 @@ def expected(model, frame, dtype, layout):
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("dtype, zero", [("int8", -128), ("int8", 0), ("uint8", 0), ("uint8", 127)])
 def test_grey_levels_are_the_integers(board, dtype, zero, layout, kind):
-    model = quantised(dtype, layout, 1 / 255 if zero in (-128, 0) and kind == "DequantizeLinear" else 1.0, zero, kind)
+    model = quantized(dtype, layout, 1 / 255 if zero in (-128, 0) and kind == "DequantizeLinear" else 1.0, zero, kind)
     frames = np.random.default_rng(1).integers(0, 256, (3, SIDE, SIDE, 3), np.uint8)
     with Pipeline(model, "big", board, input=Picture(filter="nearest")) as pipe:
         for frame, y in zip(frames, pipe.map(frames), strict=True):
@@ -67,8 +67,8 @@ def test_grey_levels_are_the_integers(board, dtype, zero, layout, kind):
             assert np.abs(y.astype(int) - right).max() <= 1 and np.ptp(right) > 20  # a sum may round the other way
 
 
-def test_what_normalises_gives_the_numbers_that_the_integers_stand_for(board):
-    model = quantised("int8", "NHWC", 1 / 255, -128)
+def test_what_normalizes_gives_the_numbers_that_the_integers_stand_for(board):
+    model = quantized("int8", "NHWC", 1 / 255, -128)
     frame = np.random.default_rng(2).integers(0, 256, (SIDE, SIDE, 3), np.uint8)
     with Pipeline(model, "big", board, input=Picture(filter="nearest", scale=255)) as pipe:
         (y,) = pipe.map([frame])
@@ -77,14 +77,14 @@ def test_what_normalises_gives_the_numbers_that_the_integers_stand_for(board):
 
 @pytest.mark.parametrize("dtype, zero", [("int8", -128), ("uint8", 0)])
 def test_classes_come_out(board, dtype, zero):
-    """The task wants grey levels, though floats of such a classifier would be normalised; scores are probabilities."""
-    model = quantised(dtype, "NHWC", 1 / 255, zero)
+    """The task wants grey levels, though floats of such a classifier would be normalized; scores are probabilities."""
+    model = quantized(dtype, "NHWC", 1 / 255, zero)
     find = tasks.task(load(model), "classify")
     frame = np.random.default_rng(4).integers(0, 256, (SIDE, SIDE, 3), np.uint8)
     with Pipeline(model, "big", board, input=find.picture) as pipe:
         (seen,) = pipe.stream([frame], "none", find)
     levels = find.picture.placed(frame.shape[:2], find.size)
-    assert levels.inner == (0, 0, SIDE, SIDE) and not find.picture.normalises
+    assert levels.inner == (0, 0, SIDE, SIDE) and not find.picture.normalizes
     found = {entry.label: entry.score for entry in seen.result.classes}
     assert sum(found.values()) == pytest.approx(1, abs=CLASSES / 256) and len(found) == CLASSES
 

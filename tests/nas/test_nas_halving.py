@@ -125,7 +125,7 @@ def test_trainings_of_a_search_end_as_the_rule_says(tmp_path):
     assert ended and all(score.passes == 9 for score in scores[:3])
 
 
-def test_batch_normalisation_is_set_anew_before_a_network_is_judged(tmp_path):
+def test_batch_normalization_is_set_anew_before_a_network_is_judged(tmp_path):
     """The first convolution's mean and variance are those of its sums on the samples, at the end and in the file; rungs
     are judged so too, and running means would judge otherwise."""
     space = MobileSpace(1, (4, 4, 4, 4), side=8)

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from onnx_models import OPSET, parsed, run
-from quantised_files import Photos, real
+from quantized_files import Photos, real
 
 import pipeall
 from pipeall.errors import ModelError
@@ -180,7 +180,7 @@ def test_operations_by_hand(node, macs, others, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["QDQ", "QOperator", "dynamic"])
-def test_a_quantised_file_has_the_weights_of_the_one_it_was_made_of(form, tmp_path):
+def test_a_quantized_file_has_the_weights_of_the_one_it_was_made_of(form, tmp_path):
     from onnxruntime import quantization as tool
 
     body = "a = Conv<pads=[1, 1, 1, 1]>(x, w, b) c = Relu(a) p = GlobalAveragePool(c) f = Flatten(p) z = Gemm(f, v, u)"

@@ -200,7 +200,7 @@ def _video(path: Path) -> None:
         container.mux(stream.encode())
 
 
-def _quantised(path: Path) -> None:
+def _quantized(path: Path) -> None:
     import pipeall
 
     photos = [np.random.default_rng(0).standard_normal((1, 3, 224, 224), np.float32)]
@@ -211,7 +211,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "net.onnx": _network,
     "model.onnx": _network,
     "resnet50.onnx": _network,
-    "net.int8.onnx": _quantised,
+    "net.int8.onnx": _quantized,
     "photos/": _photos,
     "examples": _examples,
     "cat.jpg": _photo,

@@ -22,7 +22,7 @@ def resized(net, x, size, **attrs):
     return net.op("resize", x, sizes=(*before[:2], *size), scales=scales, **attrs)
 
 
-def quantised_weights(graph, scale=0.0101):
+def quantized_weights(graph, scale=0.0101):
     """The graph with the weights of its layers on levels, a scale for each output."""
     constants, levels = dict(graph.constants), {}
     for node in graph.nodes:
@@ -36,7 +36,7 @@ def quantised_weights(graph, scale=0.0101):
 
 
 def chain():
-    """Every kind of op on integers, and a normalisation in between that has no kernel for them.
+    """Every kind of op on integers, and a normalization in between that has no kernel for them.
 
     Sums of what lies on some levels are no ties between others: no scale is a simple multiple of another.
     """
@@ -54,7 +54,7 @@ def chain():
     j = fake(net, net.op("softmax", i, axis=1), 1 / 256, -128)
     k = fake(net, net.op("lrn", j, size=3), 0.00417, -128)
     m = fake(net, resized(net, fake(net, net.conv(k, 12, 1), 0.0519, 0), (6, 8), mode="linear"), 0.0437, 1)
-    return quantised_weights(net.graph(fake(net, net.fc(m, 7), 2.03, 4)))
+    return quantized_weights(net.graph(fake(net, net.fc(m, 7), 2.03, 4)))
 
 
 def levels_between(graph, found, expected):

@@ -12,7 +12,7 @@ LAYOUT = ("mode", "ghost_width", "ghost_gradient", "master", "bit_equal")
 
 
 def network(sizes, head=HEADS[0], comm=None, **options):
-    """A network that is initialised; ``options`` of Perceptron and of initialize."""
+    """A network that is initialized; ``options`` of Perceptron and of initialize."""
     hidden, output, loss = head
     net = Perceptron(loss=loss, **{key: value for key, value in options.items() if key not in LAYOUT})
     net.add_layer("input", sizes[0])

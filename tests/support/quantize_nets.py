@@ -1,4 +1,4 @@
-"""A small network with a layer of every kind that is quantised."""
+"""A small network with a layer of every kind that is quantized."""
 
 from graphs import Net
 

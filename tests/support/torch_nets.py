@@ -31,7 +31,7 @@ def write(export: Export, path: Path) -> np.ndarray:
     """Writes the network to ``path`` and returns a frame for it, (1, 3, size, size).
 
     BatchNorm gets random constants, so that all four count, and layer scales become 1. (With the statistics of random
-    pictures a deep random network would be chaotic: normalised in every layer, roundings grow a hundredfold.)
+    pictures a deep random network would be chaotic: normalized in every layer, roundings grow a hundredfold.)
     """
     import torch
     import torchvision

@@ -38,7 +38,7 @@ def cost() -> None:
     pipeall cost epoch net.onnx --samples 1281167 --gmacs 4000 --bus pcie3x16
     pipeall cost threads alexnet
 
-    No weight is read to count but of quantised files, and a model that pipeall cannot run is counted too. The
+    No weight is read to count but of quantized files, and a model that pipeall cannot run is counted too. The
     options are those of "pipeall cost MODEL"; COMMAND --help has the others.
     """
 

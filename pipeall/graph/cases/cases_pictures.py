@@ -18,18 +18,18 @@ def _case(size: tuple[int, int], layout: str, number: int, **picture: str | bool
 
 
 def _cases() -> tuple[Case, ...]:
-    found = []
+    cases = []
     for number, frames in enumerate(SHAPES):
         for channels in CHANNELS:
             for kind in FILTERS:
-                fit, sizes = FITS[len(found) % 3], SIZES if frames in ("NV12", "I420", "YUYV") else SIZES + ODD
-                size, layout = sizes[len(found) % len(sizes)], ("NCHW", "NHWC")[len(found) % 2]
-                yuv, full_range = tuple(YUV)[len(found) % 3], len(found) % 4 > 1
-                found.append(
+                fit, sizes = FITS[len(cases) % 3], SIZES if frames in ("NV12", "I420", "YUYV") else SIZES + ODD
+                size, layout = sizes[len(cases) % len(sizes)], ("NCHW", "NHWC")[len(cases) % 2]
+                yuv, full_range = tuple(YUV)[len(cases) % 3], len(cases) % 4 > 1
+                cases.append(
                     _case(size, layout, number, frames=frames, channels=channels, filter=kind, fit=fit, yuv=yuv,
                           full_range=full_range)
                 )  # fmt: skip
-    return tuple(found)
+    return tuple(cases)
 
 
 PICTURE = _cases()

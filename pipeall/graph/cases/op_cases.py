@@ -293,13 +293,13 @@ BOTH_WAYS = (((1, 17, 1, 1), IMAGE), ((1, 1, 5, 6), (1, 17, 1, 1)), ((1, 1), (1,
 def _alike(op: str, entry: Binary) -> tuple[Case, ...]:
     """Those that share their kernels' loops with the arithmetic above; every type, broadcast both ways."""
     pairs = ((IMAGE, IMAGE), (IMAGE, (1, 17, 1, 1)), *BOTH_WAYS)
-    found = [_binary(op, a, b, dtype=dtype) for dtype in entry.takes for a, b in pairs]
+    cases = [_binary(op, a, b, dtype=dtype) for dtype in entry.takes for a, b in pairs]
     if entry.swapped:
-        found += [_binary(op, *pairs[1], swapped=True, dtype=dtype) for dtype in entry.takes]
+        cases += [_binary(op, *pairs[1], swapped=True, dtype=dtype) for dtype in entry.takes]
     if entry.clamped:
-        found += [_binary(op, IMAGE, IMAGE, (-1.0, 2.5), dtype=dtype) for dtype in entry.takes]
-        found.append(_binary(op, IMAGE, (1, 17, 1, 1), constant=True))
-    return tuple(found)
+        cases += [_binary(op, IMAGE, IMAGE, (-1.0, 2.5), dtype=dtype) for dtype in entry.takes]
+        cases.append(_binary(op, IMAGE, (1, 17, 1, 1), constant=True))
+    return tuple(cases)
 
 
 BINARIES = tuple(
@@ -316,10 +316,10 @@ BINARIES = tuple(
 def _unaries(op: str, entry: Unary) -> tuple[Case, ...]:
     shapes = (*((1, c, 3, 5) for c in CHANNELS), (1, 1), (1, 1001), (1, 7, 9))
     attrs = [dict(zip(entry.parameters, sample, strict=True)) for sample in entry.samples]
-    found = [Case(op, values, (shape,)) for values in attrs for shape in shapes if "float32" in entry.takes]
+    cases = [Case(op, values, (shape,)) for values in attrs for shape in shapes if "float32" in entry.takes]
     typed = [dtype for dtype in entry.takes if dtype != "float32"]
-    found += [Case(op, values, ((2, 3, 37),), note=dtype, types=(dtype,)) for values in attrs for dtype in typed]
-    return tuple(found)
+    cases += [Case(op, values, ((2, 3, 37),), note=dtype, types=(dtype,)) for values in attrs for dtype in typed]
+    return tuple(cases)
 
 
 UNARIES = tuple(_unaries(op, entry) for op, entry in UNARY.items())

@@ -32,7 +32,7 @@ def lower(
     first_late  a cut inside of the graph: frames may also arrive there, in the slot behind the graph's inputs
     last_early  a cut behind that: frames may also leave there, in the slot before the graph's outputs; what leaves the
                 model in this graph (``Graph.leaves``) is in the slot by then, behind both
-    int8        whether the device has kernels for 8-bit integers; else quantised tensors are float32 on the way
+    int8        whether the device has kernels for 8-bit integers; else quantized tensors are float32 on the way
     fp16        whether it computes in half precision; then tensors between layers are float16
     cache       of a device that computes in tiles of rows what would not stay in it (``tiling``)
 

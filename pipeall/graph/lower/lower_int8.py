@@ -1,4 +1,4 @@
-"""What ops on quantised tensors become (``lower_ops`` has the others): steps on 8-bit integers, with the levels of what
+"""What ops on quantized tensors become (``lower_ops`` has the others): steps on 8-bit integers, with the levels of what
 they read and write. Ops that move elements, and maxima, are those of any type."""
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def _only_readers(to: Lowering, name: str) -> tuple[Node, ...]:
 
 
 def _function(to: Lowering, node: Node) -> bool:
-    quantised = to.tensor(node.output).quantization is not None
-    return quantised and node.op in UNARY and RULES.get(node.op) is _unary
+    quantized = to.tensor(node.output).quantization is not None
+    return quantized and node.op in UNARY and RULES.get(node.op) is _unary
 
 
 def _gate(to: Lowering, node: Node) -> tuple[Node, Table] | None:

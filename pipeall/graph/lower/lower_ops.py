@@ -45,15 +45,15 @@ def emit(to: Lowering, node: Node) -> None:
     """Appends a node's steps. Raises ModelError where no step computes it."""
     if node.op not in OPS:
         raise ModelError(f"node {node.name!r}: no device computes op {node.op!r}; known: {', '.join(OPS)}")
-    quantised = lower_integers.on_integers(to, node) and node.op != "quantize"
-    types = [FLOAT if quantised else to.type_of(name) for name in node.inputs]  # what an op means is of real numbers
-    said = FLOAT if quantised else to.type_of(node.output)
+    quantized = lower_integers.on_integers(to, node) and node.op != "quantize"
+    types = [FLOAT if quantized else to.type_of(name) for name in node.inputs]  # what an op means is of real numbers
+    said = FLOAT if quantized else to.type_of(node.output)
     if node.op != "cast":
         types, said = [FLOAT if x == HALF else x for x in types], FLOAT if said == HALF else said
     made = infer_type(node.op, node.attrs, types, node.name)
     if made != said:
         raise ModelError(f"node {node.name!r} ({node.op}): expected an output of {made}, got {said}")
-    rule = lower_integers.RULES.get(node.op) if quantised else None
+    rule = lower_integers.RULES.get(node.op) if quantized else None
     (rule or RULES.get(node.op, general))(to, node)
 
 
@@ -286,17 +286,17 @@ def where(to: Lowering, node: Node) -> None:
 
 
 def softmax(to: Lowering, node: Node) -> None:
-    _normalised(to, node, (node.attrs["axis"],), {})
+    _normalized(to, node, (node.attrs["axis"],), {})
 
 
 def layernorm(to: Lowering, node: Node) -> None:
     if node.attrs["center"]:
-        _normalised(to, node, node.attrs["axes"], attrs_of(node, "epsilon"))
+        _normalized(to, node, node.attrs["axes"], attrs_of(node, "epsilon"))
     else:
         general(to, node)
 
 
-def _normalised(to: Lowering, node: Node, axes: tuple[int, ...], params: dict[str, Any]) -> None:
+def _normalized(to: Lowering, node: Node, axes: tuple[int, ...], params: dict[str, Any]) -> None:
     """A step on pixels where the axes lie together as channels."""
     x = to.places[to.activation(node)]
     if axes == (1,) and len(x.shape) == 4 and x.dtype == FLOAT:

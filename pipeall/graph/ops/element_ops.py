@@ -60,9 +60,9 @@ def _binary(op: Binary) -> Callable[[Attrs, np.ndarray, np.ndarray], np.ndarray]
 
 def _types(op: Unary | Binary) -> Callable[..., str]:
     def types(attrs: Attrs, *types: str) -> str:
-        found = same(attrs, *types)
-        require(found in op.takes, f"elements must be {', '.join(op.takes)}, got {found}")
-        return op.gives or found
+        dtype = same(attrs, *types)
+        require(dtype in op.takes, f"elements must be {', '.join(op.takes)}, got {dtype}")
+        return op.gives or dtype
 
     return types
 

@@ -1,4 +1,4 @@
-"""The op that makes a network's input of a picture: fitted, resampled, normalised (``pipeall.picture``)."""
+"""The op that makes a network's input of a picture: fitted, resampled, normalized (``pipeall.picture``)."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def _compute(attrs: Attrs, words: np.ndarray) -> np.ndarray:
         luma, full_range = YUV[picture.yuv], picture.full_range
     if picture.frames in (*PLANES, "YUYV"):
         frame = _rgb(frame, picture.frames, luma, full_range)
-    found = levels(picture, frame, placed, size) * attrs["factors"] + attrs["offsets"]
-    return (found.transpose(2, 0, 1) if attrs["layout"] == "NCHW" else found)[None].astype(np.float64)
+    made = levels(picture, frame, placed, size) * attrs["factors"] + attrs["offsets"]
+    return (made.transpose(2, 0, 1) if attrs["layout"] == "NCHW" else made)[None].astype(np.float64)
 
 
 def _frame_at(words: np.ndarray, frames: str) -> tuple[np.ndarray, Placed, tuple[float, float], bool]:
@@ -58,7 +58,7 @@ def _frame_at(words: np.ndarray, frames: str) -> tuple[np.ndarray, Placed, tuple
 
 
 def levels(picture: Picture, frame: np.ndarray, placed: Placed, size: tuple[int, int]) -> np.ndarray:
-    """The grey levels of a network's input of that height and width, (H, W, channels), float64, before normalising.
+    """The grey levels of a network's input of that height and width, (H, W, channels), float64, before normalizing.
 
     ``frame``: as RGB where its format is YUV.
     """
@@ -68,9 +68,9 @@ def levels(picture: Picture, frame: np.ndarray, placed: Placed, size: tuple[int,
         weights(picture.filter, *axis)
         for axis in ((pixels.shape[0], top, h, rows), (pixels.shape[1], left, w, columns))
     )
-    found = np.full((*size, pixels.shape[2]), float(picture.value))
-    found[y0 : y0 + rows, x0 : x0 + columns] = np.einsum("yh,hwc,xw->yxc", down, pixels, across, optimize=True)
-    return found
+    made = np.full((*size, pixels.shape[2]), float(picture.value))
+    made[y0 : y0 + rows, x0 : x0 + columns] = np.einsum("yh,hwc,xw->yxc", down, pixels, across, optimize=True)
+    return made
 
 
 def weights(kind: str, size: int, start: float, length: float, outputs: int) -> np.ndarray:

@@ -116,13 +116,13 @@ def _maxpool_indices(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     places = places + np.arange(n * c).reshape(n, c, 1, 1) * (height * width)
     out_hw = images.OPS["maxpool"].shape(attrs, x.shape)[2:]
     windows = images.window_taps(x, out_hw, attrs["kernel"], attrs, -np.inf)
-    best, found = np.full((n, c, *out_hw), -np.inf, x.dtype), np.full((n, c, *out_hw), -1)
+    best, place = np.full((n, c, *out_hw), -np.inf, x.dtype), np.full((n, c, *out_hw), -1)
     for (_, _, pixels), (_, _, at) in zip(
         windows, images.window_taps(places, out_hw, attrs["kernel"], attrs, -1), strict=True
     ):
-        better = (pixels > best) | ((found < 0) & (at >= 0))
-        best, found = np.where(better, pixels, best), np.where(better, at, found)
-    return found
+        better = (pixels > best) | ((place < 0) & (at >= 0))
+        best, place = np.where(better, pixels, best), np.where(better, at, place)
+    return place
 
 
 def _max_unpool(attrs: Attrs, x: np.ndarray, indices: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Ops on rows of tensors of any rank: products, and what normalises along axes."""
+"""Ops on rows of tensors of any rank: products, and what normalizes along axes."""
 
 from __future__ import annotations
 

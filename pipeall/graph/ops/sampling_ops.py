@@ -168,7 +168,7 @@ def _grid_taps(attrs: Attrs, grid: np.ndarray, size: int) -> list[tuple[np.ndarr
     place = np.clip(np.nan_to_num(place, nan=-FARTHEST, posinf=FARTHEST, neginf=-FARTHEST), -FARTHEST, FARTHEST)
     mode = attrs["mode"]
     first = np.rint(place) if mode == "nearest" else np.floor(place)
-    found = []
+    taps = []
     for offset in {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}[mode]:
         i = (first + offset).astype(np.int64)
         weight = np.ones_like(place) if mode == "nearest" else kernel_of(i - place, mode, -0.75)
@@ -176,8 +176,8 @@ def _grid_taps(attrs: Attrs, grid: np.ndarray, size: int) -> list[tuple[np.ndarr
             weight = np.where((i >= 0) & (i < size), weight, 0)
         elif attrs["padding"] == "reflection":
             i = _reflected(i, size, attrs["align_corners"])
-        found.append((np.clip(i, 0, size - 1), weight.astype(grid.dtype)))
-    return found
+        taps.append((np.clip(i, 0, size - 1), weight.astype(grid.dtype)))
+    return taps
 
 
 def _grid_sample(attrs: Attrs, x: np.ndarray, grid: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A quantised network in ops on real numbers: what a device without kernels for integers computes.
+"""A quantized network in ops on real numbers: what a device without kernels for integers computes.
 
 Values lie on the same levels (``fakequant``); integers are where the graph's inputs and outputs have them, and where a
 tensor crosses a cut inside. They become real numbers there, and those integers, by ops that every device has.
@@ -20,15 +20,15 @@ from .rewrite_quantized import is_move
 
 
 def dequantized(graph: Graph) -> Graph:
-    """The network in float32 between its inputs and outputs; itself where it has no quantised tensors."""
+    """The network in float32 between its inputs and outputs; itself where it has no quantized tensors."""
     return dequantized_between(graph, ())[0]
 
 
 def dequantized_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph, tuple[Border, ...]]:
     """The same with cuts inside, in the order of their nodes, and where these lie then."""
-    quantised = graph.quantised
+    quantized = graph.quantised
     stored = any(node.op in ("quantize", "dequantize") for node in graph.nodes)
-    if not (quantised or stored):
+    if not (quantized or stored):
         return graph, tuple(borders)
     made = _Reals(graph, borders)
     return made.graph(), tuple(made.borders)
@@ -43,7 +43,7 @@ def _single(levels: Quantization) -> Levels:
 
 
 class _Reals:
-    """A graph becoming one on real numbers: ``named`` says which tensor has those of a quantised one by now."""
+    """A graph becoming one on real numbers: ``named`` says which tensor has those of a quantized one by now."""
 
     def __init__(self, graph: Graph, borders: Sequence[Border]) -> None:
         self.source, self.inner = graph, borders

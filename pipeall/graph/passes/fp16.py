@@ -2,7 +2,7 @@
 
 Layers with weights, pooling behind them and what lies between layers have float16 tensors; ``cast`` stands between
 these and the others. Layers of one pixel stay as they are: they wait for their weights, which may be halves alone
-(``_kernels.cpu.algorithms``: half-gemm). So do sums over long axes, softmax and normalisation, heads, and what follows
+(``_kernels.cpu.algorithms``: half-gemm). So do sums over long axes, softmax and normalization, heads, and what follows
 the last layer, the decoding of boxes above all: half precision is too little there. A head is a layer that neither a
 layer nor an average follows: its rounding is the answer's. The graph's inputs and outputs are float32, and what crosses
 a cut inside. So are the layers that the network's metadata names (``keep_float32``).

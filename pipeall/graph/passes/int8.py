@@ -1,10 +1,10 @@
-"""A quantised network in ops on integers.
+"""A quantized network in ops on integers.
 
-As it is read, a quantised network computes real numbers that ``fakequant`` puts on levels, 256 of them. Where all
+As it is read, a quantized network computes real numbers that ``fakequant`` puts on levels, 256 of them. Where all
 that an op reads and writes lies on levels, its tensors become int8 with a ``Quantization``, its weights too: the op
 still means what it does to the real numbers, and it makes the nearest level. A layer whose result lies on none makes
 real numbers of integers. ``quantize`` and ``dequantize`` stand between such ops and the others, so that a network may
-be quantised in part. ``reals`` is the way back.
+be quantized in part. ``reals`` is the way back.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A network that reads pictures: what makes its input of one becomes its first node.
 
-Whatever the network itself does first to normalise its input, one number for each channel, is done there too.
+Whatever the network itself does first to normalize its input, one number for each channel, is done there too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def with_picture(graph: Graph, picture: Picture, example: tuple[int, int] = EXAM
 
     example  height and width of the picture that profiles are timed with
 
-    An input of integers gets the grey levels, those of int8 less 128, where ``picture`` does not normalise; where it
+    An input of integers gets the grey levels, those of int8 less 128, where ``picture`` does not normalize; where it
     does, that is the real number that the integers stand for.
 
     Raises ModelError unless just one input is an image of batch 1 and ``picture``'s channels.
@@ -45,7 +45,7 @@ def with_picture(graph: Graph, picture: Picture, example: tuple[int, int] = EXAM
     tensors = dict(graph.tensors) | {pixels.name: pixels}
     layout = _layout(image, count)
     factors, offsets = (np.array(values) for values in picture.affine)
-    if not picture.normalises:
+    if not picture.normalizes:
         offsets = offsets + LOWEST.get(image.dtype, 0)
     while (step := _next(graph, nodes, pixels.name)) is not None:
         found = _folded(graph, step, pixels.name, layout, picture)
@@ -117,7 +117,7 @@ def _folded(
         return layout, one, none
     if node.op == "dequantize":
         scale, zero = node.attrs["scale"], node.attrs["zero"]
-        return (layout, one, none) if picture.normalises else (layout, scale * one, -scale * zero * one)
+        return (layout, one, none) if picture.normalizes else (layout, scale * one, -scale * zero * one)
     if node.op == "transpose":
         turned = {("NHWC", NHWC_TO_NCHW): "NCHW", ("NCHW", NCHW_TO_NHWC): "NHWC"}.get(
             (layout, tuple(node.attrs["perm"]))

@@ -19,10 +19,10 @@ from .editor import Draft
 from .rewrite_attention import fuse_attention
 from .rewrite_concat import join_slices, nest_concat
 from .rewrite_division import multiplied
-from .rewrite_linear import fold_normalisation, merge_branches
+from .rewrite_linear import fold_normalization, merge_branches
 from .rewrite_pointwise import add_to_gate, make_activation
 from .rewrite_quantized import drop_fakequant, read_what_was_stored, store_later, take_maxima_of_reals
-from .rewrite_rows import normalise_as_it_is
+from .rewrite_rows import normalize_as_it_is
 
 CLAMPED = ("conv", "deconv", "fc", *ARITHMETIC, "clip")  # end in clamp(lo, hi)
 FLOAT_MAX = np.finfo(np.float32).max
@@ -240,7 +240,7 @@ RULES: tuple[Callable[[Draft, Node], bool], ...] = (
     crop_kernel,
     fold_constant,
     merge_branches,
-    fold_normalisation,
+    fold_normalization,
     make_activation,
     add_to_gate,
     join_slices,
@@ -252,5 +252,5 @@ RULES: tuple[Callable[[Draft, Node], bool], ...] = (
     store_later,
     take_maxima_of_reals,
     drop_fakequant,
-    normalise_as_it_is,
+    normalize_as_it_is,
 )

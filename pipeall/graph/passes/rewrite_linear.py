@@ -49,7 +49,7 @@ def merge_branches(draft: Draft, node: Node) -> bool:
     return draft.put(node, op="conv", inputs=(conv.inputs[0], *names), attrs=attrs)
 
 
-def fold_normalisation(draft: Draft, node: Node) -> bool:
+def fold_normalization(draft: Draft, node: Node) -> bool:
     """Folds a scale and a shift of each channel ahead of a convolution into weights and bias. Ahead of padding, which
     they do not change, the shift stays a sum."""
     if node.op != "conv" or any(name not in draft.constants for name in node.inputs[1:3]):

@@ -1,4 +1,4 @@
-"""Rules of ``rewrite`` on quantised tensors: integers that are only read as real numbers are never stored, and values
+"""Rules of ``rewrite`` on quantized tensors: integers that are only read as real numbers are never stored, and values
 that lie on levels already stay as they are."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rewrites of what normalises rows: the shape in which a tensor is normalised matters less than which elements are."""
+"""Rewrites of what normalizes rows: the shape in which a tensor is normalized matters less than which elements are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..ops.spec import Shape
 from .editor import Draft
 
 
-def normalise_as_it_is(draft: Draft, node: Node) -> bool:
+def normalize_as_it_is(draft: Draft, node: Node) -> bool:
     """Makes one node of a layernorm between two reshapes, the second of which undoes the first: GroupNorm of one group
     is one over all axes but the first."""
     norm = draft.maker(node.inputs[0], "layernorm") if node.op == "reshape" else None
@@ -19,12 +19,12 @@ def normalise_as_it_is(draft: Draft, node: Node) -> bool:
     return axes is not None and draft.put(node, op="layernorm", inputs=flat.inputs, attrs={**norm.attrs, "axes": axes})
 
 
-def _axes_of(shape: Shape, flat: Shape, normalised: tuple[int, ...]) -> tuple[int, ...] | None:
+def _axes_of(shape: Shape, flat: Shape, normalized: tuple[int, ...]) -> tuple[int, ...] | None:
     """The axes of ``shape`` that are one behind the other along those of ``flat``; None where one is cut into parts."""
     old, new = ([axis for axis, size in enumerate(each) if size > 1] for each in (shape, flat))
     found: list[int] = []
     for count, sizes in runs([shape[axis] for axis in old], [flat[axis] for axis in new]):
-        along = {axis in normalised for axis in new[: len(sizes)]}
+        along = {axis in normalized for axis in new[: len(sizes)]}
         if along == {True, False}:
             return None
         found += old[:count] if True in along else ()

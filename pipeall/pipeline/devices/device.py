@@ -81,7 +81,7 @@ class Device(ABC):
     max_mhz     their highest clock; None: not known
     stores_halves  all float32 tensors that it stores are in half precision
     halves      it computes with float16 tensors, which networks are lowered to
-    integers    it has kernels for 8-bit integers; quantised networks are float32 elsewhere
+    integers    it has kernels for 8-bit integers; quantized networks are float32 elsewhere
     stand_in    a CPU plays this device; say so wherever its results are shown
     owns_slots  the slots of rings beside its stages must be its own memory (``Program.slot``)
     queued      its commands run while the stage's thread does something else

@@ -105,7 +105,7 @@ def mixed_precision(
 class Allowed:
     """Units in the precisions that a search may choose from.
 
-    units    such as "big", "big@fp16" and "big@fp16x3"; fp32 has no suffix, unless the network is quantised
+    units    such as "big", "big@fp16" and "big@fp16x3"; fp32 has no suffix, unless the network is quantized
     errors   component in a precision -> error of the whole network, as ``Mixture`` has it; empty where nothing ran
     refused  component in a precision -> why it is left out
     """
@@ -171,7 +171,7 @@ def allowed_precisions(
 
 
 def _named(graph: Graph, component: str, precision: str) -> Unit:
-    """A component in a precision. Alone it is fp32, but that CPUs compute quantised networks in 8 bits then."""
+    """A component in a precision. Alone it is fp32, but that CPUs compute quantized networks in 8 bits then."""
     if precision == "fp32" and not (graph.quantised and "fp32" in traits_of(component).precisions):
         return Unit(component)
     return Unit(component, None, precision)
@@ -184,7 +184,7 @@ def _check_able(graph: Graph, component: str, precision: str, board: Board) -> N
     if precision not in (has := traits_of(component).precisions):
         raise DeviceError(f"a {component} has {', '.join(dict.fromkeys(('fp32', *has)))}")
     if precision == "int8" and not graph.quantised:
-        raise DeviceError(f"{graph.name} is not quantised; pipeall quantize makes such a network of it")
+        raise DeviceError(f"{graph.name} is not quantized; pipeall quantize makes such a network of it")
     board.component(Unit(component, None, precision))
 
 

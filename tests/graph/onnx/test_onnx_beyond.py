@@ -219,7 +219,7 @@ def test_constants_that_cannot_be(body, message, tmp_path):
     assert message in refusal(saved(proto, tmp_path))
 
 
-def test_unused_and_shared_initialisers(tmp_path):
+def test_unused_and_shared_initializers(tmp_path):
     proto = parsed(
         "a = Mul(x, w) b = Relu(a) y = Mul(b, w)", "float[1,3] x", "y", dict(w=rand(1, 3), unread=rand(5)), 13
     )

@@ -204,7 +204,7 @@ def test_what_has_no_bound_or_no_meaning(name, tmp_path):
 
 
 def test_a_graph_with_counts_travels():
-    """Counts are no outputs, and are there after pickling, rewriting and quantising the rest."""
+    """Counts are no outputs, and are there after pickling, rewriting and quantizing the rest."""
     import pickle
 
     body, outputs = BODIES["picked"]

@@ -1,4 +1,4 @@
-"""Levels of other than 8 bits, channels whose scale is 0, and products with quantised weights, against onnxruntime."""
+"""Levels of other than 8 bits, channels whose scale is 0, and products with quantized weights, against onnxruntime."""
 
 import numpy as np
 import onnx_models

@@ -212,7 +212,7 @@ FORMS = ARITHMETIC + UNARIES + REDUCTIONS + NORMS + PRODUCTS + ATTENTION
 
 
 def model_of(case, constant):
-    """The model of a form, whose operands at the places ``constant`` are initialisers."""
+    """The model of a form, whose operands at the places ``constant`` are initializers."""
     names = ["" if x is None else f"x{i}" for i, x in enumerate(case.operands)]
     fed = {
         n: x for i, (n, x) in enumerate(zip(names, case.operands, strict=True)) if x is not None and i not in constant

@@ -66,7 +66,7 @@ def test_the_domain_of_onnx_by_its_name(tmp_path):
 
 
 @pytest.mark.parametrize("sizes", [(16, 16), (3, 16), (16, 3)], ids=str)
-def test_of_two_initialisers_of_a_name_the_last_counts(sizes, tmp_path):
+def test_of_two_initializers_of_a_name_the_last_counts(sizes, tmp_path):
     """Large ones stay in the file, small ones do not."""
     proto = parsed("y = Mul(x, k)", "float[16,16,16] x", "y", {}, 17)
     arrays = [rand(*(16,) * (size == 16), 16, 16) for size in sizes]
@@ -92,7 +92,7 @@ def sparse(array, name="", by_element=True):
 
 
 @pytest.mark.parametrize("by_element", [True, False])
-def test_sparse_initialisers_and_constants(by_element, tmp_path):
+def test_sparse_initializers_and_constants(by_element, tmp_path):
     weight = WEIGHTS["v"] * (np.arange(16).reshape(4, 4, 1, 1) % 3 == 0)
     wanted = expected(v=weight)
     proto = parsed(BODY, X, "y", dict(w=WEIGHTS["w"]), 17)

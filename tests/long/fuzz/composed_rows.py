@@ -1,4 +1,4 @@
-"""Operators of compositions that sum, normalise, order or remember: windows, products, rows, levels."""
+"""Operators of compositions that sum, normalize, order or remember: windows, products, rows, levels."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def softmax(c: Composer) -> str:
     return c.node(c.one_of(("Softmax", "Softmax", "LogSoftmax", "Hardmax")), [x], axis=axis_of(c, x))
 
 
-def normalise(c: Composer) -> str:
+def normalize(c: Composer) -> str:
     x = c.pick("float32", 2)
     shape = c.of(x).shape
     op = c.one_of(["BatchNormalization", "BatchNormalization", "InstanceNormalization", "LRN", "LpNormalization",
@@ -214,7 +214,7 @@ def _zero(c: Composer, dtype: str, shape: Sequence[int] = ()) -> str:
     return c.constant(np.full(shape, centre if c.chance(0.5) else centre + c.whole(-20, 20)), dtype)
 
 
-def quantised(c: Composer) -> str:
+def quantized(c: Composer) -> str:
     x = c.pick("float32")
     if c.opset < 10:
         raise Unfit
@@ -222,7 +222,7 @@ def quantised(c: Composer) -> str:
     return c.node("DequantizeLinear", [c.node("QuantizeLinear", [x, *levels]), *levels])
 
 
-def quantised_conv(c: Composer) -> str:
+def quantized_conv(c: Composer) -> str:
     """Levels, weights in levels by channel, and levels again, as tools write it."""
     x = c.pick("float32", 4, 4)
     if c.opset < 13:
@@ -304,14 +304,14 @@ OPERATORS = (
     (1, arg),
     (1, top_k),
     (2, softmax),
-    (4, normalise),
+    (4, normalize),
     (1, cumsum),
     (3, matmul),
     (2, gemm),
     (1, einsum),
     (1, recurrent),
-    (1, quantised),
-    (2, quantised_conv),
+    (1, quantized),
+    (2, quantized_conv),
     (2, integer_product),
     (1, stored),
     (0.5, nonzero),

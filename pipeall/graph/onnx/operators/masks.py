@@ -25,8 +25,8 @@ def with_fills(
     if any(isinstance(value, Subgraph) for node in nodes for value in node.attrs.values()):
         return list(nodes)
     makers = {name: node for node in nodes for name in node.outputs}
-    found = [_fill(node, makers, constants) or node for node in nodes]
-    return list(nodes) if found == list(nodes) else _needed(found, results)
+    filled = [_fill(node, makers, constants) or node for node in nodes]
+    return list(nodes) if filled == list(nodes) else _needed(filled, results)
 
 
 def _fill(node: OnnxNode, makers: Mapping[str, OnnxNode], constants: Mapping[str, np.ndarray]) -> OnnxNode | None:

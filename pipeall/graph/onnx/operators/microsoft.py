@@ -165,7 +165,7 @@ def _layer_norm(g: Builder, n: OnnxNode) -> None:
 
 @operator(ms("SkipLayerNormalization SkipSimplifiedLayerNormalization"), "epsilon", "without mean and deviation")
 def _skip_layer_norm(g: Builder, n: OnnxNode) -> None:
-    """The normalised sum of two or three operands; the fourth output is that sum."""
+    """The normalized sum of two or three operands; the fourth output is that sum."""
     simple = n.op.endswith("SkipSimplifiedLayerNormalization")
     bias = 3 if simple else 4
     for i in range(3):

@@ -142,7 +142,7 @@ def _attention(g: Builder, n: OnnxNode) -> None:
     "do_rotary mask_filter_value num_heads past_present_share_buffer scale unidirectional",
     "as Attention; computed in float32",
 )
-def _quantised_attention(g: Builder, n: OnnxNode) -> None:
+def _quantized_attention(g: Builder, n: OnnxNode) -> None:
     inputs = [n.inputs[i] if g.has(n, i) else "" for i in range(9)]
     x = apply(g, n, "DequantizeLinear", [inputs[i] for i in (0, 3, 6)], "x")
     weight = apply(g, n, "DequantizeLinear", [inputs[i] for i in (1, 4, 7)], "weight", axis=1)
@@ -173,7 +173,7 @@ def _multi_head(g: Builder, n: OnnxNode) -> None:
 
 @operator(ms("EmbedLayerNormalization"), "epsilon mask_index_type", "the third result is the sum")
 def _embed(g: Builder, n: OnnxNode) -> None:
-    """The normalised sum of the embeddings of words, places and segments; and how many words each mask counts."""
+    """The normalized sum of the embeddings of words, places and segments; and how many words each mask counts."""
     words = apply(g, n, "Gather", [given(g, n, 2), given(g, n, 0)], "words")
     shape = _shape(g, words)
     if len(shape) != 3:

@@ -1,4 +1,4 @@
-"""Products with quantised weights of the domain com.microsoft, in operators of ONNX on real numbers."""
+"""Products with quantized weights of the domain com.microsoft, in operators of ONNX on real numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _product(g: Builder, n: OnnxNode, a: str, b: str, bias: int) -> None:
         apply(g, n, "Add", [y, n.inputs[bias]])
 
 
-def _dequantised(g: Builder, n: OnnxNode, i: int, scale: int, zero: int, part: str) -> str:
+def _dequantized(g: Builder, n: OnnxNode, i: int, scale: int, zero: int, part: str) -> str:
     """The integers of input i as real numbers; there may be a scale for each place of the last axis."""
     inputs = [given(g, n, i), given(g, n, scale), n.inputs[zero] if g.has(n, zero) else ""]
     return apply(g, n, "DequantizeLinear", inputs, part, axis=len(g.shape_of(g.value(n, i))) - 1)
@@ -24,7 +24,7 @@ def _dequantised(g: Builder, n: OnnxNode, i: int, scale: int, zero: int, part: s
 
 @operator(ms("MatMulIntegerToFloat"), limits="int8 and uint8, computed in float32")
 def _integer_to_float(g: Builder, n: OnnxNode) -> None:
-    _product(g, n, _dequantised(g, n, 0, 2, 4, "a"), _dequantised(g, n, 1, 3, 5, "b"), 6)
+    _product(g, n, _dequantized(g, n, 0, 2, 4, "a"), _dequantized(g, n, 1, 3, 5, "b"), 6)
 
 
 @operator(ms("DynamicQuantizeMatMul"), limits="int8 and uint8, computed in float32")
@@ -33,7 +33,7 @@ def _dynamic(g: Builder, n: OnnxNode) -> None:
     parts = tuple(g.fresh(f"{n.outputs[0]}/{part}") for part in ("levels", "scale", "zero"))
     g.convert(OnnxNode(parts[0], "DynamicQuantizeLinear", n.inputs[:1], parts, {}, OPSET))
     a = apply(g, n, "DequantizeLinear", parts, "a")
-    _product(g, n, a, _dequantised(g, n, 1, 2, 3, "b"), 4)
+    _product(g, n, a, _dequantized(g, n, 1, 2, 3, "b"), 4)
 
 
 @operator(

@@ -92,8 +92,8 @@ def _plain(weight: np.ndarray, group: int, block: int) -> np.ndarray:
 
 def _filled(weight: np.ndarray) -> int:
     """How many channels at the end are empty, of outputs and of inputs."""
-    found = (weight.any(axis=(1 - axis, 2, 3)) for axis in (0, 1))
-    return sum(len(some) - int(np.flatnonzero(some).max(initial=-1)) - 1 for some in found)
+    used = (weight.any(axis=(1 - axis, 2, 3)) for axis in (0, 1))
+    return sum(len(some) - int(np.flatnonzero(some).max(initial=-1)) - 1 for some in used)
 
 
 def _likelihood(weight: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""ONNX operators that normalise along axes in canonical ops: the softmax family, and what divides by a deviation."""
+"""ONNX operators that normalize along axes in canonical ops: the softmax family, and what divides by a deviation."""
 
 from __future__ import annotations
 

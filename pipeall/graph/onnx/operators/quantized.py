@@ -1,6 +1,6 @@
 """Quantised networks in ops on real numbers: QDQ files and operators on integers (QOperator), by their definitions.
 
-A quantised tensor's integers q mean scale * (q - zero point). QuantizeLinear rounds half to even and saturates: it puts
+A quantized tensor's integers q mean scale * (q - zero point). QuantizeLinear rounds half to even and saturates: it puts
 values on levels (``fakequant``), and stores them as integers (``quantize``). Where these are only read as real numbers,
 ``rewrite`` leaves out that they were stored. ``integers`` computes what is between levels in 8 bits.
 """
@@ -25,7 +25,7 @@ POOL = "auto_pad ceil_mode count_include_pad kernel_shape pads strides"
 def _parameters(g: Builder, n: OnnxNode, shape: tuple[int, ...]) -> tuple[Parameter, Parameter]:
     """Scale and zero point (None for 0) of inputs 1 and 2, as they lie in a tensor of this shape."""
     if n.get("block_size", int, 0):
-        n.fail("blocked quantisation is supported of constants only")
+        n.fail("blocked quantization is supported of constants only")
     found: list[Parameter] = []
     for i in (1, 2):
         value = g.value(n, i) if i == 1 or g.has(n, i) else None
@@ -112,7 +112,7 @@ def _dequantize(g: Builder, n: OnnxNode) -> None:
     binary(g, n, "mul", x, scale)
 
 
-# ---- operators on integers: what they read is dequantised, the result quantised ----
+# ---- operators on integers: what they read is dequantized, the result quantized ----
 
 
 def _read(g: Builder, n: OnnxNode, i: int, part: str, axis: int = 0) -> str:
@@ -122,7 +122,7 @@ def _read(g: Builder, n: OnnxNode, i: int, part: str, axis: int = 0) -> str:
 
 
 def _made(g: Builder, n: OnnxNode, y: str, i: int) -> None:
-    """Real numbers, quantised by the scale in input i and the zero point after it, as the output of the node."""
+    """Real numbers, quantized by the scale in input i and the zero point after it, as the output of the node."""
     apply(g, n, "QuantizeLinear", [y, *n.inputs[i : i + 2]])
 
 

@@ -56,21 +56,21 @@ def window(n: OnnxNode, spatial: Shape, kernel: Sequence[int], most: int = 3) ->
         n.fail(f"windows over 1 to {most} axes are supported, got {count}")
     strides, dilations = n.ints("strides", count, (1,) * count), n.ints("dilations", count, (1,) * count)
     pads = n.ints("pads", 2 * count, (0,) * 2 * count)
-    found = Window(tuple(kernel), strides, dilations, pads[:count], pads[count:])
+    window = Window(tuple(kernel), strides, dilations, pads[:count], pads[count:])
     if min(*strides, *dilations, *kernel) < 1:
         n.fail(f"kernel, strides and dilations must be at least 1, got {kernel}, {strides}, {dilations}")
     mode = n.get("auto_pad", str, "NOTSET")
     if mode in ("SAME_UPPER", "SAME_LOWER") and n.op != "ConvTranspose":
         totals = [
             max(0, (-(-size // stride) - 1) * stride + reach - size)
-            for size, stride, reach in zip(spatial, strides, found.reach, strict=True)
+            for size, stride, reach in zip(spatial, strides, window.reach, strict=True)
         ]
-        return _padded(found, totals, mode == "SAME_UPPER")
+        return _padded(window, totals, mode == "SAME_UPPER")
     if mode == "VALID":
-        return replace(found, before=(0,) * count, after=(0,) * count)
+        return replace(window, before=(0,) * count, after=(0,) * count)
     if mode not in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
         n.fail(f"unknown auto_pad {mode!r}")
-    return found
+    return window
 
 
 def _padded(w: Window, totals: Sequence[int], upper: bool) -> Window:

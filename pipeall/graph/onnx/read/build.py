@@ -92,7 +92,7 @@ class Builder:
         self.counts: set[str] = set()  # canonical names of what they are computed of
         self.places: dict[Any, tuple[str, Any]] = {}  # of a mask: where it is set, and how often
         self.levels: dict[str, Quantization] = {}  # as in Graph
-        self._dequantised: dict[int, tuple[np.ndarray, Quantization]] = {}  # by id: floats that lie on levels
+        self._dequantized: dict[int, tuple[np.ndarray, Quantization]] = {}  # by id: floats that lie on levels
         self.narrow: dict[str, str] = {}  # canonical name -> the type, of ``WIDER``, that the file gives it
         self.labels: set[str] = set()  # names of nodes: ONNX lets them repeat, outputs are unique
         self.budget = MAX_CONSTANT_ELEMENTS - sum(array.size for array in constants.values())
@@ -186,13 +186,13 @@ class Builder:
 
     def on_levels(self, array: np.ndarray, levels: Quantization) -> None:
         """Floats made of constant integers; where they, or a view of all of them, are kept is in ``levels``."""
-        self._dequantised[id(array)] = array, levels
+        self._dequantized[id(array)] = array, levels
 
     def _levels_of(self, array: np.ndarray) -> Quantization | None:
         root = array
         while root.base is not None and isinstance(root.base, np.ndarray):
             root = root.base
-        _, levels = self._dequantised.get(id(root), (None, None))
+        _, levels = self._dequantized.get(id(root), (None, None))
         if levels is None or array.size != root.size or levels.axis is None:
             return levels if levels is None or array.size == root.size else None
         place = root.shape[levels.axis], root.strides[levels.axis]

@@ -235,9 +235,9 @@ _CONSTANT_FORMS = (
     ("value_ints", list, np.int64),
 )
 
-# ---- quantised constants ----
+# ---- quantized constants ----
 
-QUANTISED = ("int8", "uint8")  # what levels may be stored as, and what is computed with
+QUANTIZED = ("int8", "uint8")  # what levels may be stored as, and what is computed with
 LEVELS = {4: "uint16", 5: "int16", 2: "uint8", 3: "int8"}  # as TYPES: what QuantizeLinear makes
 
 
@@ -277,7 +277,7 @@ def _in_place(n: OnnxNode, i: int, value: np.ndarray, of: Shape) -> np.ndarray:
     return value.repeat(block, axis).take(range(of[axis]), axis)
 
 
-def _dequantised(
+def _dequantized(
     g: Builder, n: OnnxNode, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None
 ) -> np.ndarray:
     """(x - zero point) * scale"""
@@ -287,7 +287,7 @@ def _dequantised(
     g.afford(n, x.size)
     centred = x.astype(np.float32) if zero is None else (x - _in_place(n, 2, zero, x.shape).astype(np.int64))
     made = centred.astype(np.float32) * _in_place(n, 1, scale, x.shape).astype(np.float32)
-    if x.dtype.name in QUANTISED and not n.get("block_size", int, 0) and scale.any():
+    if x.dtype.name in QUANTIZED and not n.get("block_size", int, 0) and scale.any():
         g.on_levels(made, _levels(n, x, scale, zero))
     return made
 
@@ -301,7 +301,7 @@ def _levels(n: OnnxNode, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | No
     return Quantization(tuple(scale.reshape(-1).astype(np.float32).tolist()), tuple(zeros.tolist()), axis)
 
 
-def _quantised(g: Builder, n: OnnxNode, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None) -> np.ndarray:
+def _quantized(g: Builder, n: OnnxNode, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None) -> np.ndarray:
     """x / scale + zero point, rounded half to even, saturated"""
     check_scale(n, scale)
     dtype = levels_of(n, n.get("output_dtype", int, 0), zero.dtype if zero is not None else None)
@@ -346,10 +346,10 @@ FOLD: dict[str, Callable[..., Any]] = {
     "And": _pointwise(np.logical_and),
     "Or": _pointwise(np.logical_or),
     "Where": _pointwise(np.where),
-    "QuantizeLinear": _quantised,
-    "DequantizeLinear": _dequantised,
-    "com.microsoft.QuantizeLinear": _quantised,
-    "com.microsoft.DequantizeLinear": _dequantised,
+    "QuantizeLinear": _quantized,
+    "DequantizeLinear": _dequantized,
+    "com.microsoft.QuantizeLinear": _quantized,
+    "com.microsoft.DequantizeLinear": _dequantized,
 }
 
 

@@ -13,7 +13,7 @@ from .tensors import package
 
 
 def inlined(n: OnnxNode, condition: np.ndarray) -> Any:
-    """A GraphProto of the nodes and initialisers that the If becomes.
+    """A GraphProto of the nodes and initializers that the If becomes.
 
     What it makes within goes by names that begin with the name of the node's output, for both branches, and several
     nodes, may use the same ones. Raises ModelError for a branch that does not fit.

@@ -30,7 +30,7 @@ def prepared(model: Any, opset: int) -> Any:
 
         _check_nodes(model, opset)
         what = f"opset {opset} cannot be converted to {FIRST_OPSET}"
-        model.ir_version = max(model.ir_version, 4)  # initialisers need be no inputs
+        model.ir_version = max(model.ir_version, 4)  # initializers need be no inputs
         model = _tried(what, convert_version, model, FIRST_OPSET)
     if not model.metadata_props:
         model.metadata_props.extend(own)

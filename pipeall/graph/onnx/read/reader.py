@@ -1,4 +1,4 @@
-"""An ONNX file in plain Python and NumPy: its nodes, checked against their operators' schemas, and its initialisers.
+"""An ONNX file in plain Python and NumPy: its nodes, checked against their operators' schemas, and its initializers.
 
 A model file is untrusted: sizes are checked before anything is allocated, names before they are looked up, external
 data must lie beside the model, and only what the outputs depend on is decoded at all.
@@ -35,9 +35,9 @@ EARLY = {"LayerNormalization": 17}  # operators that onnxruntime writes before t
 
 
 def parse(source: Source) -> tuple[Any, dict[str, memoryview]]:
-    """The ModelProto without large initialisers' bytes, tidied, functions inlined; and those bytes by name.
+    """The ModelProto without large initializers' bytes, tidied, functions inlined; and those bytes by name.
 
-    The source's values are initialisers of it.
+    The source's values are initializers of it.
     """
     onnx = package()
     from google.protobuf.message import DecodeError
@@ -109,7 +109,7 @@ def _context(ir_version: int, opset: int) -> Any:
 
 
 class ModelReader:
-    """One model: its needed nodes and initialisers, in plain Python and NumPy."""
+    """One model: its needed nodes and initializers, in plain Python and NumPy."""
 
     def __init__(self, source: Source, model: Any, raw: Mapping[str, memoryview]):
         self.path, self.proto, self.raw = source.path, model.graph, raw
@@ -128,7 +128,7 @@ class ModelReader:
         """
         initializers = [tensor.name for tensor in self.proto.initializer]
         initializers += [tensor.values.name for tensor in self.proto.sparse_initializer]
-        listed = set(initializers)  # initialisers may be listed as inputs too
+        listed = set(initializers)  # initializers may be listed as inputs too
         entering = [value.name for value in self.proto.input if value.name not in listed]
         made = [name for node in self.proto.node for name in node.output if name]
         for name, count in Counter(initializers + entering + made).items():
@@ -187,7 +187,7 @@ class ModelReader:
         return value
 
     def constants(self, read: Set[str]) -> dict[str, np.ndarray]:
-        """The initialisers that are read."""
+        """The initializers that are read."""
         return self.initializers(self.proto, read, self.raw)
 
     def initializers(self, graph: Any, read: Set[str], raw: Mapping[str, memoryview]) -> dict[str, np.ndarray]:

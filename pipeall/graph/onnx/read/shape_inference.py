@@ -45,7 +45,7 @@ def outline(path: str | os.PathLike[str], input_shape: Shapes | None = None, val
 
 
 def inputs_of(graph: Any) -> list[Any]:
-    """The inputs of a GraphProto, without the initialisers among them."""
+    """The inputs of a GraphProto, without the initializers among them."""
     weights = {tensor.name for tensor in graph.initializer}
     return [value for value in graph.input if value.name not in weights]
 
@@ -75,7 +75,7 @@ def with_shapes(source: Source, model: Any, given: Mapping[str, Shape]) -> Any:
 
 
 def _hoist_constants(graph: Any) -> None:
-    """Make initialisers of the float tensors that Constant nodes hold, as some exporters write weights."""
+    """Make initializers of the float tensors that Constant nodes hold, as some exporters write weights."""
     kept = []
     for node in graph.node:
         held = [attr.t for attr in node.attribute if attr.type == attr.TENSOR]
@@ -99,7 +99,7 @@ def _hoist_constants(graph: Any) -> None:
 def _inferred(source: Source, model: Any) -> Any:
     """Infers shapes, evaluates what is known before the network runs and infers again, until nothing new is known.
 
-    Sizes and indices become initialisers, and an If whose condition is known becomes the branch that it takes. Of
+    Sizes and indices become initializers, and an If whose condition is known becomes the branch that it takes. Of
     floats only the shape is told, since weights may be made of them.
     """
     reader, builder = ModelReader(source, model, {}), Builder([], {}, set(), convert)
@@ -157,7 +157,7 @@ def _evaluated(reader: ModelReader, builder: Builder, graph: Any) -> list[Any]:
 
 
 def _sizes(reader: ModelReader, initializers: list[Any]) -> dict[str, np.ndarray]:
-    """The initialisers whose numbers are in the file and that shapes may be computed with, by name."""
+    """The initializers whose numbers are in the file and that shapes may be computed with, by name."""
     found = {}
     for tensor in initializers:
         floats, elements = tensor.data_type in FLOATS, prod(tensor.dims)

@@ -1,4 +1,4 @@
-"""Arrays out of an ONNX file: of initialisers, of attributes, of files beside the model; and the package that reads it.
+"""Arrays out of an ONNX file: of initializers, of attributes, of files beside the model; and the package that reads it.
 
 Sizes are checked before anything is allocated. Floats are float32, which is what kernels compute in, or float64.
 """

@@ -1,7 +1,7 @@
 """A file's graph in the order and with the names that the reader expects, as other tools write it otherwise.
 
-Nodes that stand before what they read are moved behind it, "ai.onnx" is the domain without a name, an initialiser that
-is there twice is its last one, an output its first one, and inputs that the caller gives a value are initialisers.
+Nodes that stand before what they read are moved behind it, "ai.onnx" is the domain without a name, an initializer that
+is there twice is its last one, an output its first one, and inputs that the caller gives a value are initializers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read_by(node: Any) -> Iterable[str]:
 
 
 def tidy(model: Any, raw: list[Any]) -> list[Any]:
-    """Tidies a ModelProto in place. ``raw`` has an entry for each initialiser; those of the ones that stay."""
+    """Tidies a ModelProto in place. ``raw`` has an entry for each initializer; those of the ones that stay."""
     imports = {entry.domain for entry in model.opset_import}
     for node in _tidied(model.graph):
         if node.domain not in imports and node.domain not in OWN_DOMAINS and isinstance(node.domain, str):
@@ -111,7 +111,7 @@ def _unique(values: Any) -> None:
 
 
 def _unique_initializers(graph: Any, raw: list[Any]) -> list[Any]:
-    """Of initialisers with one name the last stays, as in onnxruntime."""
+    """Of initializers with one name the last stays, as in onnxruntime."""
     last = {tensor.name: i for i, tensor in enumerate(graph.initializer)}
     if len(last) == len(raw):
         return raw

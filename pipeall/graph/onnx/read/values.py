@@ -1,4 +1,4 @@
-"""Inputs that have their value when a model is read: they become initialisers, and what depends on them is constant."""
+"""Inputs that have their value when a model is read: they become initializers, and what depends on them is constant."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _numbers(name: str, value: Any) -> np.ndarray:
 
 
 def give(graph: Any, values: Mapping[str, np.ndarray]) -> None:
-    """Adds an initialiser to a GraphProto for each input that has a value; ArgumentError where one does not fit."""
+    """Adds an initializer to a GraphProto for each input that has a value; ArgumentError where one does not fit."""
     entering = {value.name: value.type.tensor_type for value in graph.input}
     named(values, entering, "values")
     for name, array in values.items():

@@ -1,4 +1,4 @@
-"""A model file without its weights: the bytes of large initialisers stay in the file, mapped, and are read in place.
+"""A model file without its weights: the bytes of large initializers stay in the file, mapped, and are read in place.
 
 Protobuf has one message in one string, so parsing a file as it is would hold its weights three times: the file, the
 message, the arrays. Here the file is mapped, the few levels above the weights are walked, and what is left is parsed.
@@ -24,7 +24,7 @@ class WireError(ValueError):
 
 
 def split(content: Path | bytes) -> tuple[bytes, list[memoryview | None]]:
-    """A file's message without large raw data, and for each initialiser that data, if it was taken out.
+    """A file's message without large raw data, and for each initializer that data, if it was taken out.
 
     The file stays mapped, read-only, as long as one of the views lives; bytes are kept. Raises OSError where it cannot
     be read, WireError where it is no message.
@@ -60,7 +60,7 @@ def release(array: np.ndarray | None) -> None:
 
 def trim() -> None:
     """Gives freed memory back to the system where the C library can: glibc keeps what lies between pieces in use,
-    100 MB after the weights of a quantised ResNet-50 were floats for a while."""
+    100 MB after the weights of a quantized ResNet-50 were floats for a while."""
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if give_back is not None:
         give_back(ctypes.c_size_t(0))

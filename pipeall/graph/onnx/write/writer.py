@@ -18,7 +18,7 @@ class Writer:
     """The file in the making.
 
     nodes   encoded
-    stored  name -> array of every initialiser
+    stored  name -> array of every initializer
     """
 
     def __init__(self, graph: Graph, opset: int):
@@ -56,7 +56,7 @@ class Writer:
         return name
 
     def constant(self, values: Any, name: str = "constant") -> str:
-        """An initialiser of these values, which is shared."""
+        """An initializer of these values, which is shared."""
         array = np.asarray(values)
         key = (array.dtype.name, array.tobytes(), array.shape)
         if key not in self._shared:

@@ -149,7 +149,7 @@ class Cpu(Device):
         return replace(self, cluster=replace(self.cluster, cores=cores))
 
     def with_precision(self, precision: str) -> Cpu:
-        """In "fp32" a quantised network is computed in floats; "int8" wants a quantised network. "mixed" keeps the
+        """In "fp32" a quantized network is computed in floats; "int8" wants a quantized network. "mixed" keeps the
         weights of layers of one pixel, fully connected ones, in half precision, and computes in single; "fp16"
         computes these and all other layers in half precision.
 

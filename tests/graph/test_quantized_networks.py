@@ -1,4 +1,4 @@
-"""Trained quantised networks against onnxruntime: each node alone, and whole, on engines and in stages."""
+"""Trained quantized networks against onnxruntime: each node alone, and whole, on engines and in stages."""
 
 from functools import cache
 
@@ -12,7 +12,7 @@ pytest.importorskip("PIL", reason="decoding photos needs Pillow: pip install 'pi
 
 from edge_decoders import overlap
 from edge_networks import picture
-from quantised_files import I8, F, reference
+from quantized_files import I8, F, reference
 from task_images import opened, prepared
 
 from pipeall import Engine, Pipeline, load, tasks
@@ -42,7 +42,7 @@ def arrays(graph, made):
 # ---- each node alone ----
 
 
-def quantised_nodes(model):
+def quantized_nodes(model):
     """{an output of integers that a node rounds to: the computed ones that it reads, or what is fed}"""
     makers = {name: node for node in model.graph.node for name in node.output}
     rounding = {name for name, node in makers.items() if node.op_type.startswith("Q")}
@@ -84,7 +84,7 @@ def test_each_node(name, component, data_dir, board_with_gpu):
     """Fed with onnxruntime's own levels a node rounds once: to the same level, or next to it."""
     path = data_dir / "edge" / f"{name}.onnx"
     model = onnx.load(path)
-    nodes, (entry,) = quantised_nodes(model), load(path).inputs
+    nodes, (entry,) = quantized_nodes(model), load(path).inputs
     fed = {entry.name: noise(entry)}
     del model.graph.output[:]
     model.graph.output.extend(onnx.ValueInfoProto(name=output) for output in nodes)

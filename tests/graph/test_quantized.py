@@ -1,10 +1,10 @@
-"""Quantised ONNX files against onnxruntime: each operator alone, and what its own tool quantises."""
+"""Quantised ONNX files against onnxruntime: each operator alone, and what its own tool quantizes."""
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto
-from quantised_files import (
+from quantized_files import (
     I8,
     MICROSOFT,
     U8,
@@ -121,7 +121,7 @@ def test_operators_on_integers(name):
     assert (quanta > 0).mean() <= 0.02  # ties alone
 
 
-def test_dynamic_quantisation():
+def test_dynamic_quantization():
     x = real(6, 9)
     content = one_node("DynamicQuantizeLinear", [x], outputs=3)
     levels, scale, zero = reference(content, x)
@@ -136,7 +136,7 @@ def test_dynamic_quantisation():
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])
 @pytest.mark.parametrize("signed", [True, False])
 @pytest.mark.parametrize("per_channel", [True, False])
-def test_what_onnxruntime_quantises(form, signed, per_channel, tmp_path):
+def test_what_onnxruntime_quantizes(form, signed, per_channel, tmp_path):
     from onnxruntime import quantization as tool
 
     path, made = tmp_path / "net.onnx", tmp_path / "int8.onnx"
@@ -208,7 +208,7 @@ REFUSED = {
     "zero point of another type": (("DequantizeLinear", [integers(I8, 5), *parameters(1.0, 0, U8)], {}), "zero point"),
     "blocks": (
         ("QuantizeLinear", [real(4, 4), np.ones((2, 4), F)], {"axis": 0, "block_size": 2}),
-        "blocked quantisation",
+        "blocked quantization",
     ),
 }
 
