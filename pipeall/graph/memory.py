@@ -81,11 +81,11 @@ def slot_elements(slot: SlotTensor, base: int) -> Strided:
 
 def lifetimes(steps: Sequence[Step], sizes: Mapping[int, int]) -> dict[int, tuple[int, int]]:
     """The first and the last step that touch each storage; ``sizes`` has their numbers, the bases of their views."""
-    found: dict[int, tuple[int, int]] = {}
+    spans: dict[int, tuple[int, int]] = {}
     for index, step in enumerate(steps):
         for number in {view.base for view in (*step.src, step.dst)} & sizes.keys():
-            found[number] = (found.get(number, (index, index))[0], index)
-    return found
+            spans[number] = (spans.get(number, (index, index))[0], index)
+    return spans
 
 
 def plan_arena(sizes: Mapping[int, int], lifetimes: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:

@@ -186,12 +186,12 @@ class _Positions:
 
     def crossings(self, positions: Sequence[int]) -> list[tuple[Tensor, ...]]:
         """The tensors that cross each of these increasing positions, graph inputs first, then in the nodes' order."""
-        found: list[list[Tensor]] = [[] for _ in positions]
+        entering: list[list[Tensor]] = [[] for _ in positions]
         for name, born in self.born.items():
             first, end = bisect_left(positions, born), bisect_right(positions, self.last.get(name, -1))
-            for tensors in found[first:end]:
+            for tensors in entering[first:end]:
                 tensors.append(self.graph.tensors[name])
-        return [tuple(tensors) for tensors in found]
+        return [tuple(tensors) for tensors in entering]
 
     def crossing(self, position: int, early: int | None = None) -> tuple[Tensor, ...]:
         """The tensors that cross a position; behind them those that leave between ``early`` and it."""
@@ -233,11 +233,11 @@ class _Positions:
     def _divided(self, cuts: list[int], crossing: int) -> list[int]:
         """These cuts, and those inside of large groups."""
         done = [0, *accumulate(map(self._work, self.graph.nodes))]
-        found = list(cuts)
+        cuts_within = list(cuts)
         for start, stop in pairwise([0, *cuts, len(self.graph.nodes)]):
             if done[stop] - done[start] > LARGE * done[-1]:
-                found += self._pieces(start, stop, crossing, done)
-        return sorted(found)
+                cuts_within += self._pieces(start, stop, crossing, done)
+        return sorted(cuts_within)
 
     def _pieces(self, start: int, stop: int, crossing: int, done: list[int]) -> list[int]:
         """Cuts of one group: one tensor more may cross, and again, until no piece is more than ``PIECE``."""

@@ -50,21 +50,21 @@ def phases(kernel: int, stride: int, dilation: int) -> list[Phase]:
     """Of every remainder of an axis. One that meets no tap gets one, of weight 0, as ``taps`` = 0."""
     shared = gcd(stride, dilation)
     every, spacing = stride // shared, dilation // shared
-    found = []
+    phases = []
     for r in range(stride):
         met = [k for k in range(min(every, kernel)) if k * dilation % stride == r]
         first = met[0] if met else 0
         taps = len(range(first, kernel, every)) if met else 0
-        found.append(Phase(first, every, taps, (first * dilation - r) // stride if met else 0, spacing))
-    return found
+        phases.append(Phase(first, every, taps, (first * dilation - r) // stride if met else 0, spacing))
+    return phases
 
 
-def rows_of(found: list[Phase], size: int, out: int, pad: int) -> tuple[int, int]:
+def rows_of(phases: list[Phase], size: int, out: int, pad: int) -> tuple[int, int]:
     """The rows j that all phases compute: those that are wanted, and as many more as leave no pad negative."""
-    stride = len(found)
+    stride = len(phases)
     begin = min(-(-(pad - r) // stride) for r in range(stride))
     end = max((out - 1 + pad - r) // stride for r in range(stride))
-    met = [phase if phase.taps else NONE for phase in found]
+    met = [phase if phase.taps else NONE for phase in phases]
     begin = min(begin, *(phase.most for phase in met))
     end = max(end, *(size - 1 + phase.least for phase in met))
     return begin, end + 1
@@ -116,15 +116,15 @@ def _taps_of(weight: np.ndarray, phase: tuple[Phase, Phase]) -> np.ndarray:
 
 
 def _apart(weight: np.ndarray, all_phases: list[tuple[Phase, Phase]]) -> list[tuple[np.ndarray, tuple]]:
-    found = []
+    parts = []
     for phase in all_phases:
         taps = _taps_of(weight, phase)
         if 0 in taps.shape:
             taps = np.zeros((*weight.shape[:3], *(max(p.taps, 1) for p in phase)), weight.dtype)
             phase = tuple(p if p.taps else NONE for p in phase)
         flat = np.ascontiguousarray(taps.reshape(-1, *taps.shape[2:]))
-        found.append((flat, (tuple(p.least for p in phase), tuple(p.spacing for p in phase))))
-    return found
+        parts.append((flat, (tuple(p.least for p in phase), tuple(p.spacing for p in phase))))
+    return parts
 
 
 def _together(node: Node, weight: np.ndarray, all_phases: list[tuple[Phase, Phase]]) -> list[tuple[np.ndarray, tuple]]:

@@ -23,10 +23,10 @@ def levels(to: Lowering, node: Node) -> dict[str, Any]:
     scale of each output's weights; nothing where the node does not compute with integers."""
     if not on_integers(to, node):
         return {}
-    found: dict[str, Any] = {"levels": tuple(_single(of) for of in _quantizations(to, node))}
+    params: dict[str, Any] = {"levels": tuple(_single(of) for of in _quantizations(to, node))}
     if node.op in LAYERS:
-        found["scales"] = to.graph.levels[node.inputs[1]].scale
-    return found
+        params["scales"] = to.graph.levels[node.inputs[1]].scale
+    return params
 
 
 def on_integers(to: Lowering, node: Node) -> bool:
@@ -37,8 +37,8 @@ def on_integers(to: Lowering, node: Node) -> bool:
 
 def _quantizations(to: Lowering, node: Node) -> list[Quantization]:
     names = (*node.inputs[: 1 if node.op in LAYERS else None], node.output)
-    found = (to.tensor(x).quantization if x in to.graph.tensors else to.graph.levels[x] for x in names)
-    return [of for of in found if of is not None]
+    quantizations = (to.tensor(x).quantization if x in to.graph.tensors else to.graph.levels[x] for x in names)
+    return [of for of in quantizations if of is not None]
 
 
 def _single(levels: Quantization) -> tuple[float, int]:
@@ -90,7 +90,7 @@ def _gate(to: Lowering, node: Node) -> tuple[Node, Table] | None:
 
 def _function_behind(to: Lowering, name: str) -> tuple[list[Node], Table]:
     """The functions of one element, one behind the other, of a tensor that nobody else reads, and the table of all."""
-    found: list[Node] = []
+    absorbed_nodes: list[Node] = []
     table, made = ENTRIES.astype(np.int8), name
     while True:
         readers = _only_readers(to, made)
@@ -101,8 +101,8 @@ def _function_behind(to: Lowering, name: str) -> tuple[list[Node], Table]:
         elif len(readers) == len(functions) == 1:
             follows, entries = functions[0], _table(to, functions[0])
         else:
-            return found, table
-        found += [*functions, follows]
+            return absorbed_nodes, table
+        absorbed_nodes += [*functions, follows]
         made, table = follows.output, entries[table.astype(int) + 128]
 
 

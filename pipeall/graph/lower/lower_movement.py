@@ -31,7 +31,7 @@ Move = tuple[Strided, Strided]  # from, to
 def _stacked(moves: list[Move]) -> list[Move]:
     """One move of those that follow each other at even distances in both, again and again: slices that a concat puts
     together are parts of one permutation."""
-    found, left = [], moves
+    merged, left = [], moves
     while left:
         count = _evenly_apart(left)
         steps = _apart(*left[:2]) if count > 1 else ()
@@ -39,9 +39,9 @@ def _stacked(moves: list[Move]) -> list[Move]:
             place(at.base, at.offset, (count, *at.shape), (step, *at.strides), at.dtype)
             for at, step in zip(left[0], steps, strict=False)
         ]
-        found.append(tuple(grown) if count > 1 else left[0])
+        merged.append(tuple(grown) if count > 1 else left[0])
         left = left[count:]
-    return found if len(found) == len(moves) else _stacked(found)
+    return merged if len(merged) == len(moves) else _stacked(merged)
 
 
 def _evenly_apart(moves: list[Move]) -> int:
@@ -156,12 +156,12 @@ def resize(to: Lowering, node: Node) -> None:
     changed = [
         axis for axis, (old, new) in enumerate(zip(x.shape, out, strict=True)) if old != new or _shifts(node, axis)
     ]
-    found = {axis: taps(node.attrs, axis, x.shape[axis]) for axis in changed}
+    taps_of = {axis: taps(node.attrs, axis, x.shape[axis]) for axis in changed}
     dst = to.target(node, order_of(x))
-    if all(len(weights[0]) == 1 and _repeats(index[:, 0], x.shape[axis]) for axis, (index, weights) in found.items()):
+    if all(len(weights[0]) == 1 and _repeats(index[:, 0], x.shape[axis]) for axis, (index, weights) in taps_of.items()):
         _repeated(to, node, x, dst)
         return
-    tables = {axis: (index.astype(np.int32), weights.astype(np.float32)) for axis, (index, weights) in found.items()}
+    tables = {axis: (index.astype(np.int32), weights.astype(np.float32)) for axis, (index, weights) in taps_of.items()}
     levels = {} if node.attrs["mode"] == "nearest" else lower_integers.levels(to, node)
     to.step("resize", node, (x,), dst, {"taps": tables} | levels)
 

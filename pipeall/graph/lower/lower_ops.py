@@ -199,14 +199,14 @@ def _two(*operands: Strided) -> tuple[View, ...] | None:
     flat = merged(operands[-1].shape, *operands)
     if len(flat[-1].shape) > 2 or any(at.strides[-1] not in (0, 1) for at in flat):
         return None
-    found = []
+    views = []
     for at in flat:
         (count, by), size = (at.shape[0], at.strides[0]) if len(at.shape) == 2 else (1, 0), at.shape[-1]
         h, c = (count if by else 1), (size if at.strides[-1] or size == 1 else 1)
         if h > 1 and by < c:
             return None
-        found.append(View(at.base, at.offset, h, 1, c, by if h > 1 else c, at.dtype))
-    return tuple(found)
+        views.append(View(at.base, at.offset, h, 1, c, by if h > 1 else c, at.dtype))
+    return tuple(views)
 
 
 def binary(to: Lowering, node: Node) -> None:

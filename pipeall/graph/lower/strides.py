@@ -101,7 +101,7 @@ def reshaped(at: Strided, shape: Sequence[int]) -> Strided | None:
 
 def runs(old: list[int], new: list[int]) -> list[tuple[int, list[int]]]:
     """The smallest runs of axes with equal products: how many of the old, and the sizes of the new."""
-    found, i, j = [], 0, 0
+    runs, i, j = [], 0, 0
     while i < len(old):
         first, ends, size, other = i, [new[j]], old[i], new[j]
         i, j = i + 1, j + 1
@@ -111,8 +111,8 @@ def runs(old: list[int], new: list[int]) -> list[tuple[int, list[int]]]:
             else:
                 ends.append(new[j])
                 other, j = other * new[j], j + 1
-        found.append((i - first, ends))
-    return found
+        runs.append((i - first, ends))
+    return runs
 
 
 def merged(shape: Sequence[int], *operands: Strided) -> tuple[Strided, ...]:

@@ -61,10 +61,10 @@ class Segment:
     @property
     def places(self) -> dict[int, int]:
         """The byte at which each local storage begins in the memory of a thread."""
-        found, end = {}, 0
+        offsets, end = {}, 0
         for base, nbytes in self.local.items():
-            found[base], end = end, end + padded(nbytes)
-        return found
+            offsets[base], end = end, end + padded(nbytes)
+        return offsets
 
     @property
     def local_bytes(self) -> int:
@@ -78,17 +78,17 @@ class Segment:
         return Strips(self.first, self.last, bands, self.local_bytes)
 
     def _parts(self, band: Band) -> list[tuple[int, Step]]:
-        found: list[tuple[int, Step]] = []
+        parts: list[tuple[int, Step]] = []
         for strip, after in enumerate(band.done[1:]):
             before, begins = band.done[strip], {base: rows[strip] for base, rows in band.begins.items()}
             for number, stop in after.items():
                 if before[number] < stop:
-                    found.append((number, _rows(self.steps[number], before[number], stop, begins)))
+                    parts.append((number, _rows(self.steps[number], before[number], stop, begins)))
             for base, rows in band.begins.items():
                 begin, kept, end = *rows[strip : strip + 2], _written(self.steps, after, base)
                 if begin < kept < end and strip + 2 < len(band.done):
-                    found.append(self._moved(base, kept - begin, end - kept))
-        return found
+                    parts.append(self._moved(base, kept - begin, end - kept))
+        return parts
 
     def _moved(self, base: int, first: int, count: int) -> tuple[int, Step]:
         """So many rows of a local storage, from row ``first`` of it on, at its begin; counted with who wrote them."""
@@ -112,21 +112,21 @@ def segments(steps: Sequence[Step], sizes: Mapping[int, int], ends: Sequence[int
         for base in {operand.base for operand in (*step.src, step.dst)} & sizes.keys():
             touched.setdefault(base, []).append(number)
     rowwise = [_is_by_rows(step, cache) for step in steps]
-    found: list[Segment] = []
+    segments: list[Segment] = []
     for base in sorted(touched, key=lambda base: (-sizes[base], base)):
         first, last = touched[base][0], touched[base][-1]
         if sizes[base] <= cache.nbytes or first == last or not all(rowwise[first : last + 1]):
             continue
-        joined = [segment for segment in found if segment.first <= last and first <= segment.last]
+        joined = [segment for segment in segments if segment.first <= last and first <= segment.last]
         first, last = min([first, *(s.first for s in joined)]), max([last, *(s.last for s in joined)])
         if any(first < end <= last for end in ends):
             continue
         inside = {base for base, numbers in touched.items() if first <= numbers[0] and numbers[-1] <= last}
         segment = _segment(steps, range(first, last + 1), inside, cache)
         if segment is not None:
-            found = [other for other in found if other not in joined] + [segment]
-    found = [segment for segment in found if cache.faster(*_alone(segment, sizes, cache))]
-    return sorted(found, key=lambda segment: segment.first)
+            segments = [other for other in segments if other not in joined] + [segment]
+    segments = [segment for segment in segments if cache.faster(*_alone(segment, sizes, cache))]
+    return sorted(segments, key=lambda segment: segment.first)
 
 
 def bound(
@@ -152,11 +152,11 @@ def _alone(segment: Segment, sizes: Mapping[int, int], cache: Cache) -> tuple[Lo
     steps = segment.steps[segment.first : segment.last + 1]
     views = [view for step in steps for view in (*step.src, step.dst)]
     slots = [max((_end(view) for view in views if view.base == base), default=0) for base in (SLOT_IN, SLOT_OUT)]
-    found = []
+    lowered = []
     for cut in ([], [_segment(steps, range(len(steps)), set(segment.local), cache)]):
         placed, arena_bytes, strips = bound(steps, sizes, cut)
-        found.append(Lowered(placed, arena_bytes, (), slots[0], (), slots[1], strips=strips))
-    return found[0], found[1]
+        lowered.append(Lowered(placed, arena_bytes, (), slots[0], (), slots[1], strips=strips))
+    return lowered[0], lowered[1]
 
 
 def _segment(steps: Sequence[Step], numbers: range, inside: set[int], cache: Cache) -> Segment | None:

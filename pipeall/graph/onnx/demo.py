@@ -26,10 +26,10 @@ class Trained:
 
     def path(self) -> Path:
         """Raises MissingExtraError where the package is absent, or of a version with other networks."""
-        found = find_spec(PACKAGE)
-        if found is None or not found.submodule_search_locations:
+        spec = find_spec(PACKAGE)
+        if spec is None or not spec.submodule_search_locations:
             raise missing_extra(PACKAGE, "demo", f"the trained network {Path(self.file).stem}")
-        path = Path(found.submodule_search_locations[0], self.file)
+        path = Path(spec.submodule_search_locations[0], self.file)
         if not path.is_file():
             raise MissingExtraError(
                 f"{path}: not in this version of the package {PACKAGE!r}: pip install 'pipeall[demo]' has the right one"

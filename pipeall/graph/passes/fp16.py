@@ -105,12 +105,12 @@ class _Halves:
         """Tensors that a layer or an average reads, or that it reads something made of; and all that cross to a part
         behind this one, of which that is not known."""
         outputs, leaves = ({tensor.name for tensor in each} for each in (self.source.leaving, self.source.leaves))
-        found = outputs - leaves if self.source.transmits else set()
+        float_names = outputs - leaves if self.source.transmits else set()
         for node in reversed(self.source.nodes):
             average = node.op == "avgpool" or (node.op == "reduce" and node.attrs["how"] == "mean")
-            if node.op in LAYERS or average or node.output in found:
-                found.update(node.inputs)
-        return found
+            if node.op in LAYERS or average or node.output in float_names:
+                float_names.update(node.inputs)
+        return float_names
 
     def _reals(self, node: Node) -> bool:
         """Whether all that a node computes with is float32."""

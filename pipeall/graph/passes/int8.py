@@ -77,9 +77,9 @@ class _Integers:
             shift = LOWEST if self.source.tensors[first].dtype == "uint8" else 0
             self.levels[node.output] = (attrs["scale"], attrs["zero"] + shift)
         elif is_move(node):
-            found = {self.levels.get(name) for name in node.inputs}
-            if len(found) == 1 and None not in found:
-                self.levels[node.output] = found.pop()
+            shared = {self.levels.get(name) for name in node.inputs}
+            if len(shared) == 1 and None not in shared:
+                self.levels[node.output] = shared.pop()
                 self.integer[node.output] = node
 
     def _computes(self, node: Node) -> bool:

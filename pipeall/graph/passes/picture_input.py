@@ -48,10 +48,10 @@ def with_picture(graph: Graph, picture: Picture, example: tuple[int, int] = EXAM
     if not picture.normalizes:
         offsets = offsets + LOWEST.get(image.dtype, 0)
     while (step := _next(graph, nodes, pixels.name)) is not None:
-        found = _folded(graph, step, pixels.name, layout, picture)
-        if found is None:
+        step_of = _folded(graph, step, pixels.name, layout, picture)
+        if step_of is None:
             break
-        layout, factor, offset = found
+        layout, factor, offset = step_of
         factors, offsets = factors * factor, offsets * factor + offset
         nodes.remove(step)
         pixels = tensors[step.output]

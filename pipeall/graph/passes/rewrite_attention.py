@@ -28,10 +28,10 @@ def fuse_attention(draft: Draft, node: Node) -> bool:
     softmax = _private(draft, _before_reshapes(draft, node.inputs[0]), "softmax")
     if softmax is None or softmax.attrs["axis"] != len(draft.shapes[softmax.output]) - 1:
         return False
-    found = _scores(draft, softmax.inputs[0], DEPTH)
-    if found is None:
+    scores = _scores(draft, softmax.inputs[0], DEPTH)
+    if scores is None:
         return False
-    product, scale, added = found
+    product, scale, added = scores
     (q, q_factor), (k, k_factor) = (_unscaled(draft, name) for name in product.inputs)
     v, shape = node.inputs[1], draft.shapes[product.output]
     batches = {_shape(draft, name)[:-2] for name in (q, k, v)}
@@ -111,13 +111,13 @@ def _scores(draft: Draft, name: str, depth: int) -> Scores | None:
         return _scores(draft, node.inputs[0], depth - 1)
     if node.op in ("mul", "div"):
         factor = _factor(draft, node)
-        found = _scores(draft, node.inputs[0], depth - 1) if factor is not None else None
-        return (found[0], found[1] * factor, ()) if found is not None and not found[2] else None
+        scores = _scores(draft, node.inputs[0], depth - 1) if factor is not None else None
+        return (scores[0], scores[1] * factor, ()) if scores is not None and not scores[2] else None
     for rest, mask in (node.inputs, node.inputs[::-1]):
         if _is_unclamped(node) and _shape(draft, rest) == draft.shapes[node.output] and _is_float(draft, mask):
-            found = _scores(draft, rest, depth - 1)
-            if found is not None:
-                return found[0], found[1], (*found[2], (mask, draft.shapes[node.output]))
+            scores = _scores(draft, rest, depth - 1)
+            if scores is not None:
+                return scores[0], scores[1], (*scores[2], (mask, draft.shapes[node.output]))
     return None
 
 

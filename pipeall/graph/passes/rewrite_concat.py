@@ -19,7 +19,7 @@ def nest_concat(draft: Draft, node: Node) -> bool:
 
 def _begins(draft: Draft, node: Node, inputs: tuple[str, ...]) -> Node | None:
     """The longest concat before ``node`` of the first of these operands, but not of all."""
-    found = [
+    concats = [
         reader
         for reader in draft.reading(inputs[0])
         if reader.op == "concat"
@@ -28,7 +28,7 @@ def _begins(draft: Draft, node: Node, inputs: tuple[str, ...]) -> Node | None:
         and inputs[: len(reader.inputs)] == reader.inputs
         and draft.places[reader.output] < draft.places[node.output]
     ]
-    return max(found, key=lambda reader: len(reader.inputs), default=None)
+    return max(concats, key=lambda reader: len(reader.inputs), default=None)
 
 
 def join_slices(draft: Draft, node: Node) -> bool:

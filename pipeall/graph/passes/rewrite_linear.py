@@ -37,10 +37,10 @@ def merge_branches(draft: Draft, node: Node) -> bool:
     if a.x != b.x or (a.conv is None and b.conv is None):
         return False
     large, small = (0, 1) if _size(draft, a) >= _size(draft, b) else (1, 0)
-    found = _merged(draft, (a, b)[large], (a, b)[small], signs[large], signs[small])
-    if found is None:
+    merged = _merged(draft, (a, b)[large], (a, b)[small], signs[large], signs[small])
+    if merged is None:
         return False
-    weight, bias = found
+    weight, bias = merged
     conv = (a, b)[large].conv
     if max(np.abs(weight).max(), np.abs(bias).max()) > np.finfo(np.float32).max:
         return False

@@ -127,24 +127,24 @@ def _is_hard(draft: Draft, x: str, gate: str) -> bool:
 
 def _is_clipped(draft: Draft, x: str, gate: str) -> bool:
     """clip(x + 3, 0, 6)"""
-    if found := _plus(draft, gate, 3.0):
-        node, other = found
+    if shifted := _plus(draft, gate, 3.0):
+        node, other = shifted
         return other == x and (node.attrs["lo"], node.attrs["hi"]) == (0.0, 6.0)
     return False
 
 
 def _is_erf(draft: Draft, x: str, gate: str) -> bool:
     """1 + erf(x / sqrt 2)"""
-    found = _plus(draft, gate, 1.0)
-    inner = _of(draft, found[1], "erf") if found and _free(found[0]) else None
+    shifted = _plus(draft, gate, 1.0)
+    inner = _of(draft, shifted[1], "erf") if shifted and _free(shifted[0]) else None
     scale = _scaled(draft, inner, x) if inner is not None else None
     return scale is not None and isclose(scale, 0.5**0.5, rel_tol=CLOSE)
 
 
 def _is_tanh(draft: Draft, x: str, gate: str) -> bool:
     """1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))"""
-    found = _plus(draft, gate, 1.0)
-    inner = _of(draft, found[1], "tanh") if found and _free(found[0]) else None
+    shifted = _plus(draft, gate, 1.0)
+    inner = _of(draft, shifted[1], "tanh") if shifted and _free(shifted[0]) else None
     argument = draft.maker(inner, "mul") if inner is not None else None
     if argument is None or not _free(argument):
         return False

@@ -22,11 +22,11 @@ def normalize_as_it_is(draft: Draft, node: Node) -> bool:
 def _axes_of(shape: Shape, flat: Shape, normalized: tuple[int, ...]) -> tuple[int, ...] | None:
     """The axes of ``shape`` that are one behind the other along those of ``flat``; None where one is cut into parts."""
     old, new = ([axis for axis, size in enumerate(each) if size > 1] for each in (shape, flat))
-    found: list[int] = []
+    axes: list[int] = []
     for count, sizes in runs([shape[axis] for axis in old], [flat[axis] for axis in new]):
         along = {axis in normalized for axis in new[: len(sizes)]}
         if along == {True, False}:
             return None
-        found += old[:count] if True in along else ()
+        axes += old[:count] if True in along else ()
         old, new = old[count:], new[len(sizes) :]
-    return tuple(found) or None
+    return tuple(axes) or None

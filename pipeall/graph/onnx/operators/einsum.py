@@ -63,8 +63,8 @@ def _parsed(n: OnnxNode, equation: str, ranks: list[int]) -> tuple[list[Labels],
     if arrow:
         if right.count(".") != (3 if "..." in right else 0):
             n.fail(f"equation {equation!r:.80} has stray dots")
-        before, found, after = right.partition("...")
-        output = (*before, *(dots if found else ()), *after)
+        before, ellipsis, after = right.partition("...")
+        output = (*before, *(dots if ellipsis else ()), *after)
     else:
         counts = Counter(c for c in left if c.isalpha())
         output = (*dots, *sorted(letter for letter, count in counts.items() if count == 1))
@@ -75,9 +75,9 @@ def _parsed(n: OnnxNode, equation: str, ranks: list[int]) -> tuple[list[Labels],
 
 
 def _labels(n: OnnxNode, term: str, rank: int) -> Labels:
-    before, found, after = term.partition("...")
+    before, ellipsis, after = term.partition("...")
     spread = rank - len(before) - len(after)
-    if "." in before + after or spread < 0 or (spread and not found):
+    if "." in before + after or spread < 0 or (spread and not ellipsis):
         n.fail(f"term {term!r:.80} does not fit rank {rank}")
     return (*before, *range(-spread, 0), *after)
 

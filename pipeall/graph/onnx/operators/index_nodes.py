@@ -125,11 +125,11 @@ def _put_in_box(g: Builder, n: OnnxNode, x: np.ndarray | str, box: list[range], 
         if isinstance(x, np.ndarray):
             cut = x[tuple(slice(chosen.start, chosen.stop) for chosen in ranges)]
             return [g.keep(cut, f"{n.outputs[0]}/around", infinite=True)]
-        found = x
+        result = x
         for i, chosen in enumerate(ranges):
             if chosen != whole[i]:
-                found = taken(g, n, found, i, chosen, part="around")
-        return [found]
+                result = taken(g, n, result, i, chosen, part="around")
+        return [result]
 
     inner = tuple(map(len, left))
     partial = [axis for axis in range(len(box)) if left[axis] != whole[axis]]
@@ -138,13 +138,13 @@ def _put_in_box(g: Builder, n: OnnxNode, x: np.ndarray | str, box: list[range], 
         if not partial:
             g.bind(n, updates)
             return
-        found = g.keep(updates, f"{n.outputs[0]}/updates", infinite=True)
+        kept = g.keep(updates, f"{n.outputs[0]}/updates", infinite=True)
     else:
-        found = g.reshape(n, updates, inner, part="updates" if partial else "")
+        kept = g.reshape(n, updates, inner, part="updates" if partial else "")
     for axis in reversed(partial):
         around = piece(axis, 0, left[axis].start), piece(axis, left[axis].stop, shape[axis])
         part = "" if axis == partial[0] else "box"
-        found = g.emit(n, "concat", [*around[0], found, *around[1]], part=part, axis=axis)
+        kept = g.emit(n, "concat", [*around[0], kept, *around[1]], part=part, axis=axis)
 
 
 @operator("TensorScatter", "axis mode")

@@ -57,8 +57,8 @@ def _of_samples(convert: Callable[[Builder, OnnxNode], None]) -> Callable[[Build
 
 def _pool_window(g: Builder, n: OnnxNode, x: str) -> Window:
     spatial = g.shape(x)[2:]
-    found = window(n, spatial, n.ints("kernel_shape", len(spatial)), MAX_RANK)
-    return _within(found, spatial) if n.get("ceil_mode", int, 0) else found
+    covered = window(n, spatial, n.ints("kernel_shape", len(spatial)), MAX_RANK)
+    return _within(covered, spatial) if n.get("ceil_mode", int, 0) else covered
 
 
 def _within(w: Window, spatial: Shape) -> Window:

@@ -26,15 +26,15 @@ def _parameters(g: Builder, n: OnnxNode, shape: tuple[int, ...]) -> tuple[Parame
     """Scale and zero point (None for 0) of inputs 1 and 2, as they lie in a tensor of this shape."""
     if n.get("block_size", int, 0):
         n.fail("blocked quantization is supported of constants only")
-    found: list[Parameter] = []
+    parameters: list[Parameter] = []
     for i in (1, 2):
         value = g.value(n, i) if i == 1 or g.has(n, i) else None
         if value is not None:
             full = parameter_shape(n, i, g.shape_of(value), shape)
             constant = isinstance(value, np.ndarray)
             value = value.reshape(full) if constant else g.reshape(n, value, full, part=f"parameter{i}")
-        found.append(value)
-    scale, zero = found
+        parameters.append(value)
+    scale, zero = parameters
     if isinstance(scale, np.ndarray):
         check_scale(n, scale)
     return scale, zero

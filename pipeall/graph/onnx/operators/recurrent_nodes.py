@@ -87,10 +87,10 @@ def _weights(g: Builder, n: OnnxNode, hidden: int, batch: int, batch_first: bool
             return g.emit(n, "transpose", [value], part=name, output=_named(n), perm=(1, 0, 2))
         return value
 
-    found = [w, r, given(3, "B", (directions, 2 * gates * hidden)), state(5, "h0")]
+    operands = [w, r, given(3, "B", (directions, 2 * gates * hidden)), state(5, "h0")]
     if n.op == "LSTM":
-        found += [state(6, "c0"), given(7, "P", (directions, 3 * hidden))]
-    return found
+        operands += [state(6, "c0"), given(7, "P", (directions, 3 * hidden))]
+    return operands
 
 
 def _named(n: OnnxNode) -> int:
@@ -106,18 +106,18 @@ def _attributes(g: Builder, n: OnnxNode) -> dict:
     names = n.get("activations", list, list(usual))
     names = tuple((name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)).lower() for name in names)
     given = [iter(n.get(f"activation_{which}", list, [])) for which in ("alpha", "beta")]
-    found: list[list[float]] = [[], []]
+    parameters: list[list[float]] = [[], []]
     for name in names:
         known = PARAMETERS.get(name, ())
         for which in (0, 1):  # given in the order of the activations that have one
             value = next(given[which], known[which]) if which < len(known) else 0.0
-            found[which].append(float(value))
+            parameters[which].append(float(value))
     shape = g.shape_of(g.value(n, 2))
     hidden = n.get("hidden_size", int, shape[-1] if shape else 0)
     if not 1 <= hidden <= max(shape, default=0):
         n.fail(f"expected a hidden_size that R of {shape} has, got {hidden}")
     attrs = dict(hidden=hidden, direction=direction, activations=names)
-    attrs |= dict(alphas=tuple(found[0]), betas=tuple(found[1]), clip=n.get("clip", float, inf))
+    attrs |= dict(alphas=tuple(parameters[0]), betas=tuple(parameters[1]), clip=n.get("clip", float, inf))
     if n.op == "GRU":
         attrs["linear_before_reset"] = bool(n.get("linear_before_reset", int, 0))
     if n.op == "LSTM":

@@ -21,8 +21,8 @@ HOLDERS = frozenset(  # operators that take or make more than tensors
 
 
 def _sequence(g: Builder, n: OnnxNode) -> tuple[Value, ...]:
-    found = g.value(n, 0)
-    return found if isinstance(found, tuple) else n.fail("expected a sequence, got a tensor")
+    value = g.value(n, 0)
+    return value if isinstance(value, tuple) else n.fail("expected a sequence, got a tensor")
 
 
 def _place(g: Builder, n: OnnxNode, i: int, count: int, default: int) -> int:
@@ -47,24 +47,24 @@ def _empty(g: Builder, n: OnnxNode) -> None:
 
 @operator("SequenceInsert", "", "constant place")
 def _insert(g: Builder, n: OnnxNode) -> None:
-    found = _sequence(g, n)
-    at = len(found)
+    sequence = _sequence(g, n)
+    at = len(sequence)
     if g.has(n, 2) and g.constant(n, 2).tolist() not in (at, [at]):
         at = _place(g, n, 2, at, at)
-    g.hold(n, (*found[:at], g.value(n, 1), *found[at:]))
+    g.hold(n, (*sequence[:at], g.value(n, 1), *sequence[at:]))
 
 
 @operator("SequenceErase", "", "constant place")
 def _erase(g: Builder, n: OnnxNode) -> None:
-    found = _sequence(g, n)
-    at = _place(g, n, 1, len(found), len(found) - 1)
-    g.hold(n, found[:at] + found[at + 1 :])
+    sequence = _sequence(g, n)
+    at = _place(g, n, 1, len(sequence), len(sequence) - 1)
+    g.hold(n, sequence[:at] + sequence[at + 1 :])
 
 
 @operator("SequenceAt", "", "constant place")
 def _at(g: Builder, n: OnnxNode) -> None:
-    found = _sequence(g, n)
-    g.bind(n, found[_place(g, n, 1, len(found), 0)])
+    sequence = _sequence(g, n)
+    g.bind(n, sequence[_place(g, n, 1, len(sequence), 0)])
 
 
 @operator("SequenceLength")
@@ -95,27 +95,27 @@ def _split(g: Builder, n: OnnxNode) -> None:
 
 @operator("ConcatFromSequence", "axis new_axis")
 def _concat(g: Builder, n: OnnxNode) -> None:
-    found, axis = _sequence(g, n), n.get("axis", int)
-    if not found:
+    sequence, axis = _sequence(g, n), n.get("axis", int)
+    if not sequence:
         n.fail("the sequence is empty")
     if n.get("new_axis", int, 0):
-        stacked(g, n, found, axis, 0)
+        stacked(g, n, sequence, axis, 0)
         return
-    names = tuple(g.named_value(n, f"element{i}", value) for i, value in enumerate(found))
+    names = tuple(g.named_value(n, f"element{i}", value) for i, value in enumerate(sequence))
     g.convert(OnnxNode(n.name, "Concat", names, n.outputs, {"axis": axis}, 13))
 
 
 @operator("SequenceMap", "body")
 def _map(g: Builder, n: OnnxNode) -> None:
     """The body for each element; inputs that are no sequences are the same for all."""
-    found, body = _sequence(g, n), n.get("body", Subgraph)
+    sequence, body = _sequence(g, n), n.get("body", Subgraph)
     others = [g.value(n, i) for i in range(1, len(n.inputs))]
     if len(body.inputs) != len(n.inputs) or len(body.outputs) != len(n.outputs):
         n.fail(f"expected a body with {len(n.inputs)} inputs and {len(n.outputs)} outputs")
-    if any(isinstance(other, tuple) and len(other) != len(found) for other in others):
+    if any(isinstance(other, tuple) and len(other) != len(sequence) for other in others):
         n.fail("expected sequences of one length")
     results: list[Sequence[Value]] = []
-    for i, value in enumerate(found):
+    for i, value in enumerate(sequence):
         given = [value, *(other[i] if isinstance(other, tuple) else other for other in others)]
         results.append(run(g, n, body, dict(zip(body.inputs, given, strict=True)), f"{i}/"))
     for i, name in enumerate(n.outputs):
@@ -138,5 +138,5 @@ def _has_element(g: Builder, n: OnnxNode) -> None:
 
 @operator("OptionalGetElement")
 def _element(g: Builder, n: OnnxNode) -> None:
-    found = g.value(n, 0)
-    g.hold(n, n.fail("the optional value has no element") if found is ABSENT else found)
+    value = g.value(n, 0)
+    g.hold(n, n.fail("the optional value has no element") if value is ABSENT else value)

@@ -40,10 +40,10 @@ def sampled(g: Builder, n: OnnxNode, mode: str, padding: str, corners: bool) -> 
             far = apply(g, n, "Mul", [place, constant(g, n, np.array(step), f"{part}/step{i}")], f"{part}/far{i}")
             rows = apply(g, n, "Add", [rows, far], f"{part}/rows{i}")
         rows = apply(g, n, "Squeeze", [rows, constant(g, n, np.array([1]), f"{part}/axis")], f"{part}/rows")
-        found = apply(g, n, "Gather", [table, rows], f"{part}/found", axis=0)
+        rows_read = apply(g, n, "Gather", [table, rows], f"{part}/found", axis=0)
         for i, (_, share) in enumerate(elements):
-            found = apply(g, n, "Mul", [found, share], f"{part}/share{i}") if share else found
-        total = apply(g, n, "Add", [total, found], f"{part}/sum") if total else found
+            rows_read = apply(g, n, "Mul", [rows_read, share], f"{part}/share{i}") if share else rows_read
+        total = apply(g, n, "Add", [total, rows_read], f"{part}/sum") if total else rows_read
     whole = constant(g, n, np.array([*places[:4], channels]), "whole/shape")
     apply(g, n, "Transpose", [apply(g, n, "Reshape", [total, whole], "whole")], perm=[0, 4, 1, 2, 3])
 

@@ -22,12 +22,12 @@ def emptied(g: Builder, n: OnnxNode) -> bool:
     }
     computed = frozenset(name for name, value in values.items() if isinstance(value, str))
     try:
-        found = shapes_of(n, arrays, computed)
+        results = shapes_of(n, arrays, computed)
     except Exception:  # of C++, which raises many kinds: whoever converts the node says what does not fit
         return False
-    if any(shape is None or 0 not in shape for shape, _ in found):
+    if any(shape is None or 0 not in shape for shape, _ in results):
         return False
     made = (i for i, name in enumerate(n.outputs) if name)
-    for i, (shape, elem_type) in zip(made, found, strict=True):
+    for i, (shape, elem_type) in zip(made, results, strict=True):
         g.bind(n, np.zeros(shape, TYPES.get(elem_type, np.float32)), i)
     return True

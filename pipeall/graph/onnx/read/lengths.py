@@ -107,8 +107,8 @@ def _counted(g: Builder, n: OnnxNode) -> OnnxNode:
         value = g.value(n, i) if g.has(n, i) else None
         if isinstance(value, str):
             for read in AS_SIZES:
-                found = read(g, n, value)
-                changed |= {} if found is None else {i: found}
+                length = read(g, n, value)
+                changed |= {} if length is None else {i: length}
     return with_inputs(g, n, changed) if changed else n
 
 
@@ -150,10 +150,10 @@ def _folded(g: Builder, n: OnnxNode) -> bool:
 
 
 def _extreme(g: Builder, n: OnnxNode, arrays: Sequence[np.ndarray]) -> np.ndarray:
-    found, *others = (array.item() for array in arrays)
+    bound, *others = (array.item() for array in arrays)
     for other in others:
-        found = least(g, n, found, other) if n.op == "Min" else most(g, n, found, other)
-    return np.full(np.broadcast_shapes(*(array.shape for array in arrays)), found, object)
+        bound = least(g, n, bound, other) if n.op == "Min" else most(g, n, bound, other)
+    return np.full(np.broadcast_shapes(*(array.shape for array in arrays)), bound, object)
 
 
 def number(g: Builder, n: OnnxNode, dim: Size | int) -> str:
@@ -303,33 +303,33 @@ def with_inputs(g: Builder, n: OnnxNode, changed: dict[int, Value], **changes: A
 
 def lengths_of(g: Builder, outputs: Sequence[str]) -> dict[str, tuple[tuple[int, str], ...]]:
     """``Graph.lengths``; outputs that are sizes are computed from here on."""
-    found = {}
+    axes_of = {}
     for output in outputs:
         node, value = OnnxNode(output, "Identity", (), (output,), {}, 0), g.values.get(output)
         if is_symbolic(value):
             g.values[output] = integers(g, node, value)
         elif isinstance(value, str) and value in g.extents:
             axes = [(axis, dim) for axis, dim in enumerate(g.extents[value]) if isinstance(dim, Size)]
-            found[output] = tuple((axis, number(g, node, dim)) for axis, dim in axes)
-    return found
+            axes_of[output] = tuple((axis, number(g, node, dim)) for axis, dim in axes)
+    return axes_of
 
 
 def reshaped(n: OnnxNode, old: Dims, target: Sequence[Size | int]) -> None:
     """Refuses another shape where elements behind a count would come between those before it."""
 
     def ahead(shape: Dims) -> list[tuple[int, Size]]:
-        found, before = [], 1
+        dims, before = [], 1
         for dim in shape:
             if isinstance(dim, Size):
-                found.append((before, dim))
+                dims.append((before, dim))
                 before = 1
             else:
                 before *= dim
-        return found
+        return dims
 
     a, b = ahead(old), ahead(tuple(target))
-    first = [found[:1] for found in (a, b)]
-    leading = len(a) <= 1 and len(b) <= 1 and all(not found or found[0][0] == 1 for found in first)
+    first = [side[:1] for side in (a, b)]
+    leading = len(a) <= 1 and len(b) <= 1 and all(not side or side[0][0] == 1 for side in first)
     alike = len(a) == len(b) and all(p == q and same(s, t) for (p, s), (q, t) in zip(a, b, strict=True))
     total = prod(old, start=1) if leading else 0
     if not (alike or (leading and same(total, prod(target, start=1)))):

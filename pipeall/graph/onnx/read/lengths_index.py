@@ -26,7 +26,7 @@ MAX_NUMBERS = 4096  # of a constant in it
 def _nonzero(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     shape = g.shape(x)
-    name, count = found(g, n, x)
+    name, count = count_true(g, n, x)
     bound = prod(shape)
     if len(shape) == 1:
         g.reshape(n, name, (1, bound))
@@ -53,7 +53,7 @@ def set_places(g: Builder, n: OnnxNode, x: str) -> str:
     return g.reshape(n, mask, (prod(shape),), part="flat")
 
 
-def found(g: Builder, n: OnnxNode, x: str) -> tuple[str, Size]:
+def count_true(g: Builder, n: OnnxNode, x: str) -> tuple[str, Size]:
     """The flat places of the elements that are not 0, those first, and how many they are: once for all masks that are
     computed alike, so that their counts are one."""
     alike = _formula(g, {node.output: node for node in g.nodes}, x, DEPTH)
@@ -107,7 +107,7 @@ def _sums(g: Builder, n: OnnxNode, name: str) -> np.ndarray | None:
         return None
     while mask in makers and makers[mask].op == "reshape":
         mask = makers[mask].inputs[0]
-    return np.full(g.shape(name), found(g, n, mask)[1], object)
+    return np.full(g.shape(name), count_true(g, n, mask)[1], object)
 
 
 AS_SIZES.append(_sums)
@@ -134,7 +134,7 @@ def _compress(g: Builder, n: OnnxNode) -> None:
     if isinstance(true[axis], Size):
         inside = within(g, n, true[axis], g.shape(x)[axis], 0, 1)
         chosen = g.emit(n, "and", [g.cast(n, chosen, "bool", part="set"), inside], part="counted")
-    name, true[axis] = found(g, n, chosen)
+    name, true[axis] = count_true(g, n, chosen)
     g.emit(n, "gather", [x, name], axis=axis)
     mark(g, n, true)
 

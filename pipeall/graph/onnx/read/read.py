@@ -96,12 +96,12 @@ def _one_line(text: str) -> str:
 def _names(what: str, names: Sequence[str] | None) -> tuple[str, ...] | None:
     if names is None:
         return None
-    found = several(text, NAMES)(what, names)
-    if not all(found) or not found:
+    listed = several(text, NAMES)(what, names)
+    if not all(listed) or not listed:
         raise refused(what, NAMES, names)
-    if len(set(found)) < len(found):
-        raise ArgumentError(f"{what}: a name is there twice: {', '.join(found)}")
-    return found
+    if len(set(listed)) < len(listed):
+        raise ArgumentError(f"{what}: a name is there twice: {', '.join(listed)}")
+    return listed
 
 
 def _read(
@@ -150,12 +150,12 @@ def _read(
 
 def _declared(graph: Graph, types: Mapping[str, Any]) -> dict[str, str]:
     """The types that the file gives inputs and outputs, where no tensor has them."""
-    found = {}
+    kinds = {}
     for tensor in (*graph.inputs, *graph.outputs):
         kind = WIDENED.get(elem_type(types[tensor.name])) if tensor.name in types else None
         if kind is not None and tensor.dtype == WIDER.get(kind, "float32"):
-            found[tensor.name] = kind
-    return found
+            kinds[tensor.name] = kind
+    return kinds
 
 
 def _convert(reader: ModelReader, g: Builder, nodes: Sequence[OnnxNode], read: set[str]) -> None:
@@ -184,12 +184,12 @@ def _others(g: Builder, failed: OnnxNode, nodes: Sequence[OnnxNode]) -> str:
     counts = Counter(node.op for node in nodes if not is_known(node))
     names = ", ".join(f"{op} ({count})" if count > 1 else op for op, count in counts.most_common(MAX_OPERATORS))
     more = f" and {len(counts) - MAX_OPERATORS} other operators" if len(counts) > MAX_OPERATORS else ""
-    found = f"; {sum(counts.values())} of {len(nodes)} nodes are not: {names}{more}" if counts.total() > 1 else ""
+    others = f"; {sum(counts.values())} of {len(nodes)} nodes are not: {names}{more}" if counts.total() > 1 else ""
     entered = {tensor.name for tensor in g.inputs}
     before = [name for name in failed.inputs if name not in entered and isinstance(g.values.get(name), str)]
     if before:
-        return f"{found}; the part before it loads with outputs={before}"
-    return f"{found}; the part behind it may load with inputs={[name for name in failed.outputs if name]}"
+        return f"{others}; the part before it loads with outputs={before}"
+    return f"{others}; the part behind it may load with inputs={[name for name in failed.outputs if name]}"
 
 
 def _types(source: Source, model: Any, names: Sequence[str], given: Mapping[str, Shape]) -> dict[str, Any]:

@@ -197,8 +197,8 @@ class ModelReader:
         total = sum(prod(tensor.dims) for tensor in (*dense, *sparse))
         if total > MAX_CONSTANT_ELEMENTS:
             raise ModelError(f"its initializers have {total} elements, expected at most {MAX_CONSTANT_ELEMENTS}")
-        found = {t.name: self.array(f"initializer {t.name!r}", t, raw.get(t.name)) for t in dense}
-        return found | {t.values.name: self.sparse(f"initializer {t.values.name!r}", t) for t in sparse}
+        arrays = {t.name: self.array(f"initializer {t.name!r}", t, raw.get(t.name)) for t in dense}
+        return arrays | {t.values.name: self.sparse(f"initializer {t.values.name!r}", t) for t in sparse}
 
     def sparse(self, what: str, proto: Any) -> np.ndarray:
         return tensors.sparse_array(what, proto, self.path)

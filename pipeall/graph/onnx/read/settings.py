@@ -22,10 +22,10 @@ def way_on(inputs: Sequence[Tensor], nodes: Sequence[Node], value: Any) -> str:
             if name not in met:
                 met.add(name)
                 open_.append(name)
-    found = [tensor.name for tensor in inputs if tensor.name in met and tensor.elements <= MOST]
-    if not found:
+    scalars = [tensor.name for tensor in inputs if tensor.name in met and tensor.elements <= MOST]
+    if not scalars:
         return ""
-    first, which = found[0], ", ".join(map(repr, found))
+    first, which = scalars[0], ", ".join(map(repr, scalars))
     return (
         f"; it depends on input {which}: if that is the same for every frame, give its value, "
         f"values={{{first!r}: ...}} or --value {first}=..."

@@ -108,11 +108,11 @@ def _inferred(source: Source, model: Any) -> Any:
         values.update(_sizes(reader, [tensor for tensor in model.graph.initializer if tensor.name not in values]))
         model = package().shape_inference.infer_shapes(model, data_prop=True)
         graph = model.graph
-        found = [list(filter(None, proto.output)) for proto in _evaluated(reader, builder, graph)]
+        outputs = [list(filter(None, proto.output)) for proto in _evaluated(reader, builder, graph)]
         scales = {name for node in graph.node if node.op_type in RESIZES for name in node.input[1:]}
-        known = [names for names in found if all(_is_number(name, values[name], scales) for name in names)]
+        known = [names for names in outputs if all(_is_number(name, values[name], scales) for name in names)]
         numbers = dict.fromkeys(name for names in known for name in names)
-        others += [name for names in found for name in names if name not in numbers]
+        others += [name for names in outputs for name in names if name not in numbers]
         nodes, branches = [], []
         for proto in graph.node:
             if proto.op_type == "If" and proto.domain in OWN_DOMAINS and values.keys() & proto.input[:1]:
@@ -120,7 +120,7 @@ def _inferred(source: Source, model: Any) -> Any:
                 nodes += branches[-1].node
             elif numbers.keys().isdisjoint(proto.output):
                 nodes.append(proto)
-        if not found and not branches:
+        if not outputs and not branches:
             return model
         for body in branches:
             graph.initializer.extend(body.initializer)
@@ -158,7 +158,7 @@ def _evaluated(reader: ModelReader, builder: Builder, graph: Any) -> list[Any]:
 
 def _sizes(reader: ModelReader, initializers: list[Any]) -> dict[str, np.ndarray]:
     """The initializers whose numbers are in the file and that shapes may be computed with, by name."""
-    found = {}
+    arrays = {}
     for tensor in initializers:
         floats, elements = tensor.data_type in FLOATS, prod(tensor.dims)
         if tensor.data_location == EXTERNAL or not (tensor.data_type in INTEGERS or floats and elements <= MAX_NUMBERS):
@@ -167,11 +167,11 @@ def _sizes(reader: ModelReader, initializers: list[Any]) -> dict[str, np.ndarray
         if not tensor.HasField("raw_data") and len(field) != elements:
             continue
         try:
-            found[tensor.name] = reader.array(f"initializer {tensor.name!r}", tensor)
+            arrays[tensor.name] = reader.array(f"initializer {tensor.name!r}", tensor)
         except ModelError:
             if not floats:  # of a weight the data need not be right
                 raise
-    return found
+    return arrays
 
 
 def _is_number(name: str, array: np.ndarray, scales: Set[str]) -> bool:
