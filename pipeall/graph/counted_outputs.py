@@ -11,10 +11,10 @@ Lengths = Mapping[str, tuple[tuple[int, str], ...]]  # as in Graph
 
 def cut(outputs: Iterable[str], lengths: Lengths, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The outputs as they are meant, by name, of all arrays that leave."""
-    arrays = {}
+    results = {}
     for name in outputs:
         array = arrays[name]
         for axis, count in lengths.get(name, ()):
             array = array[(slice(None),) * axis + (slice(int(arrays[count][0])),)]
-        arrays[name] = array
-    return arrays
+        results[name] = array
+    return results
