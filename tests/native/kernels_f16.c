@@ -21,6 +21,8 @@ typedef struct row {
 /* Weak: those of other ops are not linked. */
 #define PA_KERNEL(op, type, name, isa, core, mr, nr, kr, flags) PA_ROW_##type(op, name, isa, mr, nr)
 #define PA_ROW_f32(...)
+#define PA_ROW_f32_f16w(...)
+#define PA_ROW_f32_f16w_f16acc(...)
 #define PA_ROW_s8(...)
 #define PA_ROW_f16(op, name, isa, mr, nr) extern __attribute__((weak)) __typeof__(*(pa_##op##_f16_fn)0) pa_##name;
 #include "_kernels/cpu/kernels.inc"

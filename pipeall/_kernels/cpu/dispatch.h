@@ -15,6 +15,9 @@ typedef struct pa_kernel_row {
     pa_any_fn function;
 } pa_kernel_row;
 
+/* The function of a row, by its type: PA_FUNCTION(gemm, f32, row)(&args). */
+#define PA_FUNCTION(op, type, row) ((pa_##op##_##type##_fn)(row)->function)
+
 extern const pa_kernel_row pa_kernel_rows[];
 extern const int pa_kernel_row_count;
 

@@ -93,14 +93,17 @@ cdef extern from "drivers/conv.h" nogil:
         int32_t has_residual
         int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups
         float lo, hi
-        const float *weight
-        const float *bias
-        const float *zero
-        pa_gemm_f32_fn gemm
-        int32_t mr, nr, one_block, f16_weights
-        int64_t scratch_floats
+        const pa_kernel_row *kernel
+        const void *weight
+        int32_t f16_weights
+        const void *bias
+        const void *zero
+        int32_t one_block, tap_rows
+        int64_t scratch_bytes
     void pa_conv_plan(pa_conv_op *, int threads)
     void pa_conv_step(const void *, void *const *, void *, pa_team *)
+    void pa_conv_f16_plan(pa_conv_op *, int threads)
+    void pa_conv_f16_step(const void *, void *const *, void *, pa_team *)
     void pa_conv_pack(const void *, const void *, int64_t, int64_t, int64_t, int32_t, int32_t, int32_t, float *,
                       float *)
 
@@ -135,29 +138,10 @@ cdef extern from "kernels_f16.h" nogil:
     ctypedef void (*pa_winograd_input_f16_fn)(const void *) noexcept nogil
     ctypedef void (*pa_winograd_output_f16_fn)(const void *) noexcept nogil
 
-cdef extern from "drivers/conv_f16.h" nogil:
-    ctypedef struct pa_conv_f16_op:
-        pa_view src, dst, residual
-        int32_t has_residual
-        int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups
-        float lo, hi
-        const uint16_t *weight
-        const uint16_t *zero
-        const uint16_t *bias
-        pa_gemm_f16_fn gemm
-        int32_t mr, nr
-        int64_t scratch_bytes
-    void pa_conv_f16_plan(pa_conv_f16_op *, int threads)
-    void pa_conv_f16_step(const void *, void *const *, void *, pa_team *)
-
 cdef extern from "drivers/winograd.h" nogil:
     ctypedef struct pa_winograd_f16:
-        pa_gemm_f16_fn gemm
         pa_winograd_input_f16_fn input
         pa_winograd_output_f16_fn output
-        const uint16_t *transformed
-        const uint16_t *zero
-        const uint16_t *bias
     ctypedef struct pa_winograd_s8:
         pa_dequantize_s8_fn dequantize
         pa_quantize_s8_fn quantize
@@ -174,7 +158,8 @@ cdef extern from "drivers/winograd.h" nogil:
         pa_winograd_output_f32_fn output
         pa_winograd_s8 s8
         pa_winograd_f16 f16
-        const float *transformed
+        int32_t lazy
+        const void *transformed
         int64_t scratch_floats
     void pa_winograd_plan(pa_winograd_op *, int threads)
     int64_t pa_winograd_transformed_floats(const pa_winograd_op *)

@@ -2,8 +2,8 @@
 from libc.stdint cimport int8_t, int32_t, int64_t
 
 from .kernels cimport (
-    pa_add_s8_fn, pa_epilogue_s8, pa_binary_f32_fn, pa_binary_s8_args, pa_depthwise_s8_fn, pa_dequantize_s8_fn,
-    pa_gemm_f32_fn, pa_gemm_s8_fn, pa_layernorm_f32_fn, pa_gemv_t_f32_fn, pa_ger_f32_fn, pa_pool_s8_fn,
+    pa_add_s8_fn, pa_binary_f32_fn, pa_binary_s8_args, pa_conv_op, pa_dequantize_s8_fn, pa_epilogue_s8,
+    pa_gemm_f32_fn, pa_layernorm_f32_fn, pa_gemv_t_f32_fn, pa_ger_f32_fn, pa_pool_s8_fn,
     pa_quantize_s8_fn, pa_requantize, pa_softmax_f32_fn, pa_strided, pa_lut_s8_fn, pa_team, pa_unary_f32_fn, pa_view,
     pa_window,
 )
@@ -285,20 +285,12 @@ cdef extern from "drivers/recurrent.h" nogil:
 cdef extern from "drivers/conv_s8.h" nogil:
     enum: PA_S8_SPARE
     ctypedef struct pa_conv_s8_op:
-        pa_view src, dst
-        int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups
-        pa_gemm_s8_fn gemm
-        pa_depthwise_s8_fn depthwise
-        int32_t mr, nr, kr, float_dst, gather_window
+        pa_conv_op conv
+        int32_t depthwise, float_dst, gather_window
         pa_requantize to
-        const void *weight
-        const int32_t *bias
         const int32_t *sums
         const float *scale
-        const int8_t *zero
         pa_epilogue_s8 epilogue
-        int32_t tap_rows
-        int64_t scratch_bytes
     void pa_conv_s8_plan(pa_conv_s8_op *, int threads)
     void pa_conv_s8_step(const void *, void *const *, void *, pa_team *)
     int64_t pa_conv_s8_packed_bytes(const pa_conv_s8_op *)

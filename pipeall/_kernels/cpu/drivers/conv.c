@@ -29,54 +29,41 @@ enum {
     CHUNKS = 4,   /* chunks per thread aimed at, so that claiming them balances the team */
 };
 
-typedef struct context {
-    const pa_conv_op *args;
-    const float *src, *residual;
-    float *dst, *scratch;
-    int64_t panel_blocks, panels;
-} context;
-
-#define OP pa_conv_op
 #define ELEMENT float
 #include "indirection.inc"
 
-static void conv_chunk(const void *arg, int64_t chunk, int thread) {
+static void conv_chunk(const void *arg, int64_t index, int thread) {
     const context *ctx = arg;
-    const pa_conv_op *p = ctx->args;
-    const int64_t panel_block = chunk % ctx->panel_blocks, rest = chunk / ctx->panel_blocks;
-    const int64_t group = rest % p->groups, row_block = rest / p->groups;
-    const int64_t columns = p->dst.c / p->groups, column = panel_block * p->panel_block * p->nr;
-    const int64_t pixels = (int64_t)p->dst.h * p->dst.w, row0 = row_block * p->row_block;
-    const int64_t taps = taps_of(p), k = k_of(p), panel = group * ctx->panels + panel_block * p->panel_block;
-    const int64_t channel = group * columns + column;
-    const pa_tiling tiling = pa_tiling_of(min64(p->row_block, pixels - row0), p->mr);
-    const float **pointers = (const float **)(ctx->scratch + thread * p->scratch_floats);
-    const int64_t b_step = taps * k * p->nr >> p->f16_weights;
-    const float *b = p->weight + panel * b_step;
-    point(p, ctx->src + group * channels_of(p), row0, &tiling, pointers);
+    const pa_conv_op *p = ctx->conv;
+    const chunk t = chunk_at(ctx, index);
+    const int64_t taps = taps_of(p), k = k_of(p), nr = p->kernel->nr;
+    const pa_tiling tiling = pa_tiling_of(t.rows, p->kernel->mr);
+    const float **pointers = (const float **)(ctx->scratch + thread * p->scratch_bytes);
+    const int64_t b_step = taps * k * nr >> p->f16_weights;
+    const float *b = (const float *)p->weight + t.panel * b_step;
+    point(p, ctx->src + t.group * channels_of(p), t.row0, &tiling, pointers);
 
     const pa_panels panels = {
-        .kernel = p->gemm,
-        .mr = p->mr,
-        .nr = p->nr,
-        .columns = min64(p->panel_block * p->nr, columns - column),
+        .kernel = p->kernel,
+        .columns = t.columns,
         .b_step = b_step,
-        .bias_step = p->nr,
-        .kc = p->one_block || pixels == 1 ? taps * k : GEMM_KC, /* a single row reuses no B: blocks are the kernel's */
+        .bias_step = nr,
+        /* a single row reuses no B: blocks are the kernel's */
+        .kc = p->one_block || p->dst.h * p->dst.w == 1 ? taps * k : GEMM_KC,
     };
     pa_gemm_panels(&panels, &(pa_gemm_args){
         .taps = (int32_t)taps,
         .far = !p->tap_rows && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR,
         .tiling = tiling,
         .k = k,
-        .a_step = taps * p->mr,
+        .a_step = taps * p->kernel->mr,
         .a = pointers,
         .b = b,
-        .bias = p->bias + panel * p->nr,
+        .bias = (const float *)p->bias + t.panel * nr,
         .next = b,
-        .c = ctx->dst + row0 * p->dst.stride + channel,
+        .c = (float *)ctx->dst + t.row0 * p->dst.stride + t.channel,
         .c_stride = p->dst.stride,
-        .r = p->has_residual ? ctx->residual + row0 * p->residual.stride + channel : NULL,
+        .r = ctx->residual ? ctx->residual + t.row0 * p->residual.stride + t.channel : NULL,
         .r_stride = p->residual.stride,
         .lo = p->lo,
         .hi = p->hi,
@@ -84,34 +71,12 @@ static void conv_chunk(const void *arg, int64_t chunk, int thread) {
 }
 
 void pa_conv_plan(pa_conv_op *p, int threads) {
-    const int64_t rows = (int64_t)p->dst.h * p->dst.w;
-    const int64_t panels = ceil_div(p->dst.c / p->groups, p->nr), wanted = (int64_t)threads * CHUNKS;
-    p->tap_rows = p->kw > 1 && channels_of(p) < (dense(p, channels_of(p)) ? FEW : GATHERED);
-    p->row_block = chunk_pixels(p, MC);
-    p->panel_block = panels;
-    if (threads > 1) {
-        const int64_t row_blocks = ceil_div(rows, p->row_block) * p->groups;
-        if (row_blocks < wanted) { /* few chunks: all alike, 196 rows being 98 and 98 and not 108 and 88 */
-            p->row_block = ceil_div(rows, ceil_div(rows, MC));
-            p->panel_block = ceil_div(panels, ceil_div(wanted, row_blocks));
-        }
-    }
-    p->scratch_floats = round_up(pointer_elements(p) + gathered_elements(p), 16);
+    cut(p, MC, threads > 1 ? (int64_t)threads * CHUNKS : 0);
+    p->scratch_bytes = round_up((pointer_elements(p) + gathered_elements(p)) * (int64_t)sizeof(float), 64);
 }
 
-void pa_conv_step(const void *args, void *const *bases, void *scratch, pa_team *team) {
-    const pa_conv_op *p = args;
-    const int64_t rows = (int64_t)p->dst.h * p->dst.w, panels = ceil_div(p->dst.c / p->groups, p->nr);
-    const context ctx = {
-        .args = p,
-        .src = pa_f32_at(&p->src, bases),
-        .residual = p->has_residual ? pa_f32_at(&p->residual, bases) : NULL,
-        .dst = pa_f32_at(&p->dst, bases),
-        .scratch = scratch,
-        .panel_blocks = ceil_div(panels, p->panel_block),
-        .panels = panels,
-    };
-    pa_team_run(team, conv_chunk, &ctx, ceil_div(rows, p->row_block) * ctx.panel_blocks * p->groups);
+void pa_conv_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
+    run_chunks(op, op, sizeof(float), bases, scratch, team, conv_chunk);
 }
 
 static inline __attribute__((always_inline)) void pack(const void *weight, int64_t first, int64_t n, int64_t channels,

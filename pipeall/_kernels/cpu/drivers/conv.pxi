@@ -5,62 +5,75 @@ def add_convolution(CpuProgram self, step, algorithm):
     src, dst, groups = step.src[0], step.dst, step.params["groups"]
     self.check(groups >= 1 and src.c % groups == 0 and dst.c % groups == 0, step,
                "groups that divide the channels", groups)
-    if src.dtype == "int8" and algorithm in (None, GEMM):
-        return add_conv_s8(self, step)
-    if algorithm is None or algorithm == DIRECT:
-        return add_depthwise(self, step)
-    if dst.dtype == "float16":
-        return add_conv_f16(self, step, algorithm)
-    cdef void *args = self.new(max(sizeof(pa_winograd_op), sizeof(pa_strassen_op)))
-    cdef pa_conv_op *op = <pa_conv_op *>args  # the first member of both
-    cdef pa_window window = self.window(step)
-    real = step if dst.dtype == "float32" else in_quanta(step)
-    cdef bint halves = algorithm in HALVED
-    cdef const pa_kernel_row *row = \
-        self.row_of(real, "gemv", "f32_f16w_f16acc" if algorithm == GEMV_HALVES else "f32_f16w") if halves else \
-        self.row(real, "gemv" if dst.h * dst.w == 1 else "gemm")
-    op.has_residual = len(real.src) > 1
-    if op.has_residual:
+    if len(step.src) > 1:
         r = step.src[1]
         self.check((r.h, r.w, r.c) == (dst.h, dst.w, dst.c), step, "a residual of the output's shape", r)
-    cdef int pixels = fold(step, row.nr) if algorithm == GEMM else 1
-    done = folded(step, pixels) if pixels > 1 else step
-    if algorithm.kind == "winograd":
-        real = in_phases(real, window, &(<pa_winograd_op *>args).phases)
-    window = self.window(done)
-    op.src, op.dst = self.view(step, done.src[0]), self.view(step, done.dst)
+    if src.dtype == "int8" and algorithm in (None, GEMM):
+        add_conv_s8(self, step)
+    elif algorithm is None or algorithm == DIRECT:
+        add_depthwise(self, step)
+    elif algorithm == STRASSEN:
+        add_strassen(self, step)
+    elif algorithm.kind == "winograd":
+        add_winograd(self, step, algorithm)
+    elif dst.dtype == "float16":
+        add_conv_f16(self, step)
+    else:
+        add_gemm(self, step, algorithm)
+
+
+cdef int fill_conv(CpuProgram self, step, pa_conv_op *op, const pa_kernel_row *kernel) except -1:
+    """Operands, geometry and kernel of a convolution."""
+    cdef pa_window window = self.window(step)
+    p = step.params
+    op.src, op.dst, op.has_residual = self.view(step, step.src[0]), self.view(step, step.dst), len(step.src) > 1
     if op.has_residual:
-        op.residual = self.view(step, done.src[1])
+        op.residual = self.view(step, step.src[1])
     op.kh, op.kw, op.stride_y, op.stride_x = window.kh, window.kw, window.stride_y, window.stride_x
     op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
         window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
-    op.groups, op.lo, op.hi = groups, real.params["lo"], real.params["hi"]
-    if algorithm.kind == "winograd":
-        op.kh, op.kw = real.params["kernel"]
-    op.gemm, op.mr, op.nr, op.one_block = <pa_gemm_f32_fn>row.function, row.mr, row.nr, pixels > 1
-    op.f16_weights = halves
-    cdef object key = (id(step.weight), id(step.bias), algorithm, <uintptr_t>row, groups, pixels, window.kw,
-                       window.stride_x)
-    cdef object weights = self.packed.get(key)
+    op.groups, op.lo, op.hi, op.kernel = p["groups"], p["lo"], p["hi"], kernel
+    return 0
+
+
+cdef const pa_kernel_row *gemm_row(CpuProgram self, step) except NULL:
+    """The float32 kernel for the outputs of a convolution: of one pixel, or of many."""
+    return self.row_of(step, "gemv" if step.dst.h * step.dst.w == 1 else "gemm", "f32")
+
+
+cdef int add_gemm(CpuProgram self, step, algorithm) except -1:
+    cdef pa_conv_op *op = <pa_conv_op *>self.new(sizeof(pa_conv_op))
+    cdef const pa_kernel_row *row
+    cdef int pixels = 1
+    self.window(step)  # checks it
+    if algorithm in HALVED:
+        row = self.row_of(step, "gemv", "f32_f16w_f16acc" if algorithm == GEMV_HALVES else "f32_f16w")
+    else:
+        row = gemm_row(self, step)
+        pixels = fold(step, row.nr)
+    fill_conv(self, folded(step, pixels) if pixels > 1 else step, op, row)
+    op.f16_weights, op.one_block = algorithm in HALVED, pixels > 1
+    use_weights(self, step, step, op, algorithm, pixels)
+    pa_conv_plan(op, self.threads)
+    self.append(pa_conv_step, op, op.scratch_bytes)
+    return 0
+
+
+cdef object use_weights(CpuProgram self, step, shaped, pa_conv_op *op, algorithm, int pixels=1):
+    """Packs the weights of ``shaped``, which the algorithm makes of ``step``, unless a step of the same weights has."""
+    key = (id(step.weight), id(step.bias), algorithm, <uintptr_t>op.kernel, op.groups, pixels, op.kw, op.stride_x)
+    weights = self.packed.get(key)
     if weights is None:
         weights = self.packed[key] = PackedWeights(step)
-        pack_weights(self, real, op, algorithm, pixels, weights)
-    op.bias, op.zero, op.weight = f32_pointer(weights.bias), f32_pointer(weights.zero), NULL
+        pack_weights(self, shaped, op, algorithm, pixels, weights)
+    op.bias, op.zero, op.weight = pointer(weights.bias), pointer(weights.zero), NULL
     if weights.panels is not None:
-        op.weight = f32_pointer(weights.panels)
-    if algorithm == GEMM or halves:
-        pa_conv_plan(op, self.threads)
-        self.append(pa_conv_step, op, 4 * op.scratch_floats)
-    elif algorithm == STRASSEN:
-        add_strassen(self, step, <pa_strassen_op *>args, weights)
-    else:
-        if dst.dtype != "float32":
-            fill_winograd_s8(self, step, <pa_winograd_op *>args)
-        add_winograd(self, real, algorithm, <pa_winograd_op *>args, weights)
+        op.weight = pointer(weights.panels)
+    return weights
 
 
 class PackedWeights:
-    """What steps of the same weights share, the images of a batch or the strips of an image: packed ``panels``, or what an
+    """What steps of the same weights share, the images of a batch or the tiles of an image: packed ``panels``, or what an
     algorithm made of them, then without the panels, ``transformed``. Keeps the step's arrays, whose identity is the key."""
 
     def __init__(self, step):
@@ -68,17 +81,21 @@ class PackedWeights:
         self.panels = self.bias = self.zero = self.transformed = None
 
 
+cdef int64_t panels_of(const pa_conv_op *op):
+    return (op.dst.c // op.groups + op.kernel.nr - 1) // op.kernel.nr
+
+
 cdef int pack_weights(CpuProgram self, step, pa_conv_op *op, algorithm, int pixels, weights) except -1:
     cdef int64_t cout = op.dst.c, channels = step.src[0].c // op.groups, taps = op.kh * op.kw
-    cdef int64_t panels = (op.dst.c // op.groups + op.nr - 1) // op.nr
+    cdef int64_t nr = op.kernel.nr, panels = panels_of(op)
     weight = packable(step.weight, (step.dst.c, channels, *step.params["kernel"]), f"step {step.node}: weight")
     bias = packable(step.bias, (step.dst.c,), f"step {step.node}: bias")
     if pixels > 1:
         weight, bias = folded_weights(step, pixels)
     lasting = aligned if algorithm.keeps_transform else self.weights
-    weights.panels = lasting(op.groups * panels * taps * channels * op.nr >> op.f16_weights)
-    weights.bias = self.weights(op.groups * panels * op.nr)
-    weights.zero = self.weights(max(op.src.c, op.kw * channels, op.nr))
+    weights.panels = lasting(op.groups * panels * taps * channels * nr >> op.f16_weights)
+    weights.bias = self.weights(op.groups * panels * nr)
+    weights.zero = self.weights(max(op.src.c, op.kw * channels, nr))
     cdef const void *from_weight = f32_pointer(weight)
     cdef const void *from_bias = f32_pointer(bias)
     cdef float *to_weight = f32_pointer(weights.panels)
@@ -86,7 +103,7 @@ cdef int pack_weights(CpuProgram self, step, pa_conv_op *op, algorithm, int pixe
     cdef bint pack = self.pack
     with nogil:  # pipelines go on meanwhile: AlexNet has 61 million weights
         if pack:
-            pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, op.f16_weights, to_weight, to_bias)
+            pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, nr, op.f16_weights, to_weight, to_bias)
     return 0
 
 

@@ -3,6 +3,7 @@
 #define PIPEALL_CONV_S8_H
 
 #include "../kernels_s8.h"
+#include "conv.h"
 
 enum { PA_S8_SPARE = 16 }; /* bytes behind a pixel that a GEMM may read: the rest of a depth */
 
@@ -20,26 +21,19 @@ typedef struct pa_epilogue_s8 {
 void pa_epilogue_s8_run(const pa_epilogue_s8 *epilogue, int64_t pixels, int64_t n, int8_t *c, int64_t c_stride,
                         const int8_t *r);
 
-/* One of the two kernels is set, the other is NULL. With `float_dst` the result is of floats, as a GEMM makes them, and nothing
- * follows. */
+/* conv: its residual is the epilogue's; weights are packed [groups][panels] of what the kernel reads, its bias is of int32_t;
+ * zero has PA_S8_SPARE bytes of the zero point more than kw * Cin. */
 typedef struct pa_conv_s8_op {
-    pa_view src, dst;
-    int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups; /* groups: 1 but for a GEMM */
-    pa_gemm_s8_fn gemm;
-    pa_depthwise_s8_fn depthwise;
-    int32_t mr, nr, kr, float_dst; /* kr: of a GEMM, else 1 */
-    int32_t gather_window;  /* whether windows of few channels are gathered to one tap; VNNI sets up taps sooner than that */
+    pa_conv_op conv;
+    int32_t depthwise;     /* the kernel is one of depthwise convolutions, and groups is 1; else a GEMM */
+    int32_t float_dst;     /* the result is of floats, as a GEMM makes them, and nothing follows */
+    int32_t gather_window; /* whether windows of few channels are gathered to one tap; VNNI sets up taps sooner than that */
     pa_requantize to;
-    const void *weight;     /* packed: [groups][panels] of what the kernels read */
-    const int32_t *bias, *sums;
-    const float *scale;     /* packed like them: [groups][panels][NR] */
-    const int8_t *zero;     /* what padding points to: the zero point, PA_S8_SPARE more than kw * Cin */
+    const int32_t *sums;   /* of weights, packed like the bias, as are the scales */
+    const float *scale;
     pa_epilogue_s8 epilogue;
-    int32_t tap_rows;           /* of a tap, as in pa_conv_op */
-    int64_t row_block, panel_block, scratch_bytes; /* per thread */
 } pa_conv_s8_op;
 
-/* Fills tap_rows, row_block, panel_block and scratch_bytes from the rest, for a team of `threads`. */
 void pa_conv_s8_plan(pa_conv_s8_op *op, int threads);
 void pa_conv_s8_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 

@@ -3,41 +3,37 @@
 PRODUCT, SUM = 2**15, 2**31  # a product is below the one; a sum, with its bias, stays below the other
 
 
-def add_conv_s8(CpuProgram self, step):
+cdef int add_conv_s8(CpuProgram self, step) except -1:
     cdef pa_conv_s8_op *op = <pa_conv_s8_op *>self.new(sizeof(pa_conv_s8_op))
-    levels_fit(self, step, step.params["levels"])
-    depthwise, op.float_dst = is_depthwise(step), step.dst.dtype == "float32"
-    types_are(self, step, {"src": ("int8",), "dst": ("int8",) if depthwise else ("int8", "float32")})
-    plain = not op.float_dst or (len(step.src) == 1 and "table" not in step.params)
-    self.check(plain, step, "nothing to follow a convolution of float32", step.params)
-    cdef const pa_kernel_row *row = self.row_of(step, "depthwise" if depthwise else "gemm", "s8")
-    cdef pa_window window = self.window(step)
-    op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
-    op.kh, op.kw, op.stride_y, op.stride_x = window.kh, window.kw, window.stride_y, window.stride_x
-    op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
-        window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
+    cdef pa_conv_op *conv = &op.conv
+    cdef const pa_kernel_row *row
+    p = step.params
+    levels_fit(self, step, p["levels"])
+    op.depthwise, op.float_dst = is_depthwise(step), step.dst.dtype == "float32"
+    types_are(self, step, {"src": ("int8",), "dst": ("int8",) if op.depthwise else ("int8", "float32")})
+    plain = not op.float_dst or (len(step.src) == 1 and "table" not in p)
+    self.check(plain, step, "nothing to follow a convolution of float32", p)
+    row = self.row_of(step, "depthwise" if op.depthwise else "gemm", "s8")
+    fill_conv(self, step, conv, row)
     fill_epilogue(self, step, &op.epilogue)
-    op.mr, op.nr, op.kr = row.mr, row.nr, row.kr
-    if depthwise:
-        op.groups, op.depthwise = 1, <pa_depthwise_s8_fn>row.function
-    else:
-        op.groups, op.gemm = step.params["groups"], <pa_gemm_s8_fn>row.function
-        op.gather_window = not row.flags & PA_CHEAP_TAPS
+    if op.depthwise:
+        conv.groups = 1
+    op.gather_window = not row.flags & PA_CHEAP_TAPS
     if op.float_dst:
-        op.to = pa_requantize(lo=step.params["lo"], hi=step.params["hi"], zero=0)
+        op.to = pa_requantize(lo=p["lo"], hi=p["hi"], zero=0)
     else:
-        op.to = requantized(step.params["levels"], step.params["lo"], step.params["hi"])
+        op.to = requantized(p["levels"], p["lo"], p["hi"])
     pa_conv_s8_plan(op, self.threads)
-    key = (id(step.weight), id(step.bias), "s8", <uintptr_t>row, op.groups, op.tap_rows, op.float_dst)
+    key = (id(step.weight), id(step.bias), "s8", <uintptr_t>row, conv.groups, conv.tap_rows, op.float_dst)
     weights = self.packed.get(key)
     if weights is None:
-        weights = self.packed[key] = WeightsS8(self, step, op.groups, op.nr, pa_conv_s8_packed_bytes(op))
+        weights = self.packed[key] = WeightsS8(self, step, conv.groups, row.nr, pa_conv_s8_packed_bytes(op))
         if self.pack:
             pa_conv_s8_pack(op, <const int8_t *>pointer(weights.integers), pointer(weights.panels))
-    op.weight, op.zero = pointer(weights.panels), <const int8_t *>pointer(weights.zero)
-    op.bias, op.sums = <const int32_t *>pointer(weights.bias), <const int32_t *>pointer(weights.sums)
-    op.scale = f32_pointer(weights.scale)
-    self.append(pa_conv_s8_step, op, op.scratch_bytes)
+    conv.weight, conv.zero, conv.bias = pointer(weights.panels), pointer(weights.zero), pointer(weights.bias)
+    op.sums, op.scale = <const int32_t *>pointer(weights.sums), f32_pointer(weights.scale)
+    self.append(pa_conv_s8_step, op, conv.scratch_bytes)
+    return 0
 
 
 cdef int fill_epilogue(CpuProgram self, step, pa_epilogue_s8 *to) except -1:
@@ -46,10 +42,8 @@ cdef int fill_epilogue(CpuProgram self, step, pa_epilogue_s8 *to) except -1:
         to.by_table = <pa_lut_s8_fn>kernel_s8(self, step, "lut")
     self.check((len(step.src) > 1) == ("add" in step.params), step, "a residual where there is a sum", len(step.src))
     if len(step.src) > 1:
-        r, dst = step.src[1], step.dst
-        self.check((r.h, r.w, r.c) == (dst.h, dst.w, dst.c), step, "a residual of the output's shape", r)
         levels_fit(self, step, step.params["add"]["levels"])
-        to.residual, to.sum = self.view(step, r), binary_s8(step, "add", step.params["add"])
+        to.residual, to.sum = self.view(step, step.src[1]), binary_s8(step, "add", step.params["add"])
         to.add = <pa_add_s8_fn>kernel_s8(self, step, "add")
     return 0
 

@@ -23,8 +23,8 @@ enum {
 
 /* The panels of one part of the sum. */
 static void add_part(const pa_panels *p, const pa_gemm_args *part) {
-    const int64_t k = part->taps * part->k, count = ceil_div(p->columns, p->nr);
-    const int64_t panels = max64(L2_B / (k * p->nr), 1), tiles = max64(L1_A / (k * p->mr), 1);
+    const int64_t k = part->taps * part->k, count = ceil_div(p->columns, p->kernel->nr);
+    const int64_t panels = max64(L2_B / (k * p->kernel->nr), 1), tiles = max64(L1_A / (k * p->kernel->mr), 1);
     for (int64_t panel0 = 0; panel0 < count; panel0 += panels) {
         const int64_t end = min64(panel0 + panels, count);
         for (int64_t tile = 0; tile < part->tiling.tiles; tile += tiles) {
@@ -33,15 +33,15 @@ static void add_part(const pa_panels *p, const pa_gemm_args *part) {
             g.tiling = pa_tiling_part(&part->tiling, tile, tiles);
             g.a += tile * g.a_step;
             for (int64_t panel = panel0; panel < end; panel++) {
-                const int64_t column = panel * p->nr;
-                g.n = (int32_t)min64(p->nr, p->columns - column);
+                const int64_t column = panel * p->kernel->nr;
+                g.n = (int32_t)min64(p->kernel->nr, p->columns - column);
                 g.far = part->far && panel == 0;
                 g.b = part->b + panel * p->b_step;
                 g.next = panel + 1 < count ? g.b + p->b_step : part->next;
                 g.c = part->c + row * g.c_stride + column;
                 if (part->bias) g.bias = part->bias + panel * p->bias_step;
                 if (part->r) g.r = part->r + row * g.r_stride + column;
-                p->kernel(&g);
+                PA_FUNCTION(gemm, f32, p->kernel)(&g);
             }
         }
     }
@@ -57,11 +57,11 @@ void pa_gemm_panels(const pa_panels *p, const pa_gemm_args *all) {
             part.taps = (int32_t)min64(tap_step, taps - t);
             part.k = min64(k_step, k - k0);
             part.a_offset += k0;
-            part.a += t * p->mr;
-            part.b += (t * k + k0) * p->nr;
+            part.a += t * p->kernel->mr;
+            part.b += (t * k + k0) * p->kernel->nr;
             if (!first) part.bias = NULL;
             if (!last) {
-                part.next = part.b + part.taps * part.k * p->nr;
+                part.next = part.b + part.taps * part.k * p->kernel->nr;
                 part.r = NULL;
                 part.lo = -__builtin_inff();
                 part.hi = __builtin_inff();

@@ -2,6 +2,7 @@
 #ifndef PIPEALL_GEMM_H
 #define PIPEALL_GEMM_H
 
+#include "../dispatch.h"
 #include "../kernels.h"
 
 enum {
@@ -15,8 +16,7 @@ enum {
 /* The micro-kernel and how panels lie behind each other: `columns` in all, those of B and bias so many floats apart.
  * kc: k of a part of the sum at most; a part is whole taps while they fit, else a part of one tap. */
 typedef struct pa_panels {
-    pa_gemm_f32_fn kernel;
-    int32_t mr, nr;
+    const pa_kernel_row *kernel;
     int64_t columns, b_step, bias_step, kc;
 } pa_panels;
 

@@ -15,8 +15,11 @@
  */
 #include "strassen.h"
 
+#include <string.h>
+
 #include "../../intmath.h"
 #include "gemm.h"
+#include "panels.h"
 
 enum {
 #ifdef __aarch64__
@@ -39,7 +42,7 @@ static int64_t rows_of(const pa_strassen_op *op) { return (int64_t)op->conv.dst.
 static int64_t upper_of(const pa_strassen_op *op) { return ceil_div(rows_of(op), 2); }
 static int64_t k_of(const pa_strassen_op *op) { return op->conv.src.c / 2; }
 static int64_t columns_of(const pa_strassen_op *op) { return op->conv.dst.c / 2; }
-static int64_t panels_of(const pa_strassen_op *op) { return columns_of(op) / op->conv.nr; }
+static int64_t panels_of(const pa_strassen_op *op) { return columns_of(op) / op->conv.kernel->nr; }
 /* Floats between rows of sums of A and of C: a pair of rows has four of A and three of C. */
 static int64_t a_stride(const pa_strassen_op *op) { return k_of(op) + PAD; }
 static int64_t c_stride(const pa_strassen_op *op) { return columns_of(op) + PAD; }
@@ -59,11 +62,9 @@ typedef struct operands {
 
 static void multiply(const pa_strassen_op *op, int product, const pa_tiling *tiling, const operands *o) {
     const pa_conv_op *p = &op->conv;
-    const int64_t block = k_of(op) * p->nr, whole = panels_of(op) * block;
+    const int64_t block = k_of(op) * p->kernel->nr, whole = panels_of(op) * block;
     const pa_panels panels = {
-        .kernel = p->gemm,
-        .mr = p->mr,
-        .nr = p->nr,
+        .kernel = p->kernel,
         .columns = columns_of(op),
         .b_step = block,
         .bias_step = o->bias_step,
@@ -74,7 +75,7 @@ static void multiply(const pa_strassen_op *op, int product, const pa_tiling *til
         .tiling = *tiling,
         .k = k_of(op),
         .a_offset = o->a_offset,
-        .a_step = p->mr,
+        .a_step = p->kernel->mr,
         .a = o->a,
         .b = op->packed + product * whole,
         .bias = o->bias,
@@ -99,14 +100,9 @@ static const float *pixel(const context *ctx, int64_t row) {
 }
 
 static void point_at_pixels(const context *ctx, const float **pointers, const pa_tiling *tiling, int64_t row) {
-    const int32_t mr = ctx->op->conv.mr;
+    const int32_t mr = ctx->op->conv.kernel->mr;
     for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += mr)
         for (int64_t i = 0; i < pa_tile_rows(tiling, tile); i++) pointers[i] = pixel(ctx, row++);
-}
-
-static void point(const float **pointers, const pa_tiling *tiling, int mr, const float *row, int64_t stride) {
-    for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += mr)
-        for (int64_t i = 0; i < pa_tile_rows(tiling, tile); i++, row += stride) pointers[i] = row;
 }
 
 static void split_rows(const pa_strassen_op *op, int64_t rows, const float *a1, const float *a2, float *s, int64_t step) {
@@ -141,7 +137,7 @@ static void join_rows(const pa_strassen_op *op, int64_t rows, float *x, float *y
         .x = x,
         .y = y,
         .z = z,
-        .bias = op->conv.bias + columns_of(op),
+        .bias = (const float *)op->conv.bias + columns_of(op),
         .r1 = r1,
         .r2 = r2,
         .c = c,
@@ -154,7 +150,8 @@ static void pairs_chunk(const void *arg, int64_t chunk, int thread) {
     const context *ctx = arg;
     const pa_strassen_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
-    const int64_t k = k_of(op), columns = columns_of(op), wide = c_stride(op);
+    const int64_t k = k_of(op), columns = columns_of(op), wide = c_stride(op), nr = p->kernel->nr;
+    const float *bias = p->bias;
     const int64_t first = chunk * op->pairs, pairs = min64(op->pairs, upper_of(op) - first);
     const int64_t below = min64(pairs, rows_of(op) - upper_of(op) - first); /* rows of the lower half */
     float *c1 = ctx->dst + first * p->dst.stride, *c2 = c1 + upper_of(op) * p->dst.stride;
@@ -165,12 +162,12 @@ static void pairs_chunk(const void *arg, int64_t chunk, int thread) {
     float *s = ctx->scratch + thread * op->scratch_floats;
     float *x = s + 4 * s2, *y = x + pairs * wide, *z = y + pairs * wide; /* for U2 and U4, U3, P5 */
     const float **upper = (const float **)(s + op->pairs * sums_of(op));
-    const int64_t list = round_up(op->pairs, p->mr);
+    const int64_t list = round_up(op->pairs, p->kernel->mr);
     const float **lower = upper + list, **sums = lower + list;
-    const pa_tiling all = pa_tiling_of(pairs, p->mr), some = pa_tiling_of(max64(below, 1), p->mr);
+    const pa_tiling all = pa_tiling_of(pairs, p->kernel->mr), some = pa_tiling_of(max64(below, 1), p->kernel->mr);
     point_at_pixels(ctx, upper, &all, first);
     if (below) point_at_pixels(ctx, lower, &some, upper_of(op) + first);
-    point(sums, &all, p->mr, s, a_stride(op));
+    point_rows(sums, &all, p->kernel->mr, s, a_stride(op));
 
     split_pixels(ctx, first, below, s, s2);
     if (below < pairs) split_rows(op, 1, pixel(ctx, first + below), p->zero, s + below * a_stride(op), s2);
@@ -178,7 +175,7 @@ static void pairs_chunk(const void *arg, int64_t chunk, int thread) {
     multiply(op, P1, &all, &(operands){upper, 0, p->zero, 0, x, wide, NULL, -none, none});
     for (int64_t i = 0; r1 && i < pairs; i++)
         op->add(PA_BINARY_add, columns, x + i * wide, r1 + i * p->residual.stride, 1, y + i * wide, -none, none);
-    multiply(op, P2, &all, &(operands){upper, k, p->bias, p->nr, c1, p->dst.stride, r1 ? y : x, p->lo, p->hi});
+    multiply(op, P2, &all, &(operands){upper, k, bias, nr, c1, p->dst.stride, r1 ? y : x, p->lo, p->hi});
     multiply(op, P6, &all, &(operands){sums, s2, NULL, 0, x, wide, NULL, -none, none});
     multiply(op, P7, &all, &(operands){sums, s3, p->zero, 0, y, wide, x, -none, none});
     multiply(op, P5, &all, &(operands){sums, s1, p->zero, 0, z, wide, NULL, -none, none});
@@ -187,27 +184,27 @@ static void pairs_chunk(const void *arg, int64_t chunk, int thread) {
         const int64_t at = below * wide;
         join_rows(op, 1, x + at, y + at, z + at, r1 ? r1 + below * p->residual.stride : NULL, NULL, NULL);
     }
-    multiply(op, P3, &all, &(operands){sums, s4, p->bias + columns, p->nr, c1 + columns, p->dst.stride, x, p->lo, p->hi});
-    if (below) multiply(op, P4, &some, &(operands){lower, k, p->bias, p->nr, c2, p->dst.stride, y, p->lo, p->hi});
+    multiply(op, P3, &all, &(operands){sums, s4, bias + columns, nr, c1 + columns, p->dst.stride, x, p->lo, p->hi});
+    if (below) multiply(op, P4, &some, &(operands){lower, k, bias, nr, c2, p->dst.stride, y, p->lo, p->hi});
 }
 
 void pa_strassen_plan(pa_strassen_op *op, int threads) {
-    const int64_t upper = upper_of(op), most = max64(SCRATCH_BYTES / 4 / sums_of(op), op->conv.mr);
+    const int64_t upper = upper_of(op), most = max64(SCRATCH_BYTES / 4 / sums_of(op), op->conv.kernel->mr);
     const int64_t chunks = max64(ceil_div(upper, most), threads);
     op->pairs = ceil_div(upper, round_up(chunks, threads)); /* as many for each thread; one has no one to wait for */
-    if (threads == 1) op->pairs = round_up(op->pairs, op->conv.mr);
-    const int64_t pointers = 3 * round_up(op->pairs, op->conv.mr) * (int64_t)sizeof(float *) / (int64_t)sizeof(float);
+    if (threads == 1) op->pairs = round_up(op->pairs, op->conv.kernel->mr);
+    const int64_t pointers = 3 * round_up(op->pairs, op->conv.kernel->mr) * (int64_t)sizeof(float *) / (int64_t)sizeof(float);
     op->scratch_floats = round_up(op->pairs * sums_of(op) + pointers, 16);
 }
 
 int64_t pa_strassen_packed_floats(const pa_strassen_op *op) {
-    return PRODUCTS * panels_of(op) * k_of(op) * op->conv.nr;
+    return PRODUCTS * panels_of(op) * k_of(op) * op->conv.kernel->nr;
 }
 
 void pa_strassen_pack(const pa_strassen_op *op, float *packed) {
-    const int64_t block = k_of(op) * op->conv.nr, panels = panels_of(op);
+    const int64_t block = k_of(op) * op->conv.kernel->nr, panels = panels_of(op);
     for (int64_t j = 0; j < panels; j++) {
-        const float *b11 = op->conv.weight + j * 2 * block, *b21 = b11 + block;
+        const float *b11 = (const float *)op->conv.weight + j * 2 * block, *b21 = b11 + block;
         const float *b12 = b11 + panels * 2 * block, *b22 = b12 + block;
         float *to = packed + j * block;
         for (int64_t i = 0; i < block; i++) {

@@ -1,10 +1,14 @@
 # Part of kernels.pyx: 1x1 convolutions by Strassen's products.
 
 
-cdef int add_strassen(CpuProgram self, step, pa_strassen_op *op, weights) except -1:
+cdef int add_strassen(CpuProgram self, step) except -1:
+    cdef pa_strassen_op *op = <pa_strassen_op *>self.new(sizeof(pa_strassen_op))
+    cdef const pa_kernel_row *row = gemm_row(self, step)
     cdef float *packed
     cdef bint pack = self.pack
-    self.check(op.conv.dst.c % (2 * op.conv.nr) == 0, step, f"a multiple of {2 * op.conv.nr} channels", op.conv.dst.c)
+    fill_conv(self, step, &op.conv, row)
+    self.check(op.conv.dst.c % (2 * row.nr) == 0, step, f"a multiple of {2 * row.nr} channels", op.conv.dst.c)
+    weights = use_weights(self, step, step, &op.conv, STRASSEN)
     op.split = <pa_strassen_split_f32_fn>self.function(step, "strassen_split")
     op.join = <pa_strassen_join_f32_fn>self.function(step, "strassen_join")
     op.add = <pa_binary_f32_fn>self.function(step, "binary")

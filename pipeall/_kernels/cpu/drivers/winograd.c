@@ -79,7 +79,7 @@ static void transform_halves(const context *ctx, int64_t t, const int64_t *at) {
     const uint16_t *src = op->phases.stride > 1 ? ctx->image : pa_f16_at(&p->src, ctx->bases), *pixels[6 * 6];
     const int64_t channels = phase_channels(op), width = phase_width(op);
     for (int phase = 0; phase < op->phases.stride; phase++, src += phase_at(op, 1)) {
-        for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? src + at[i] : op->f16.zero;
+        for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? src + at[i] : p->zero;
         for (int64_t group = 0; group < p->groups; group++) {
             for (int64_t first = 0; first < channels; first += op->kc) {
                 const int64_t part = group * op->k_blocks + first / op->kc;
@@ -134,7 +134,7 @@ static void input_chunk(const void *arg, int64_t chunk, int thread) {
         int64_t at[8 * 8];
         for (int i = 0; i < op->n; i++)
             for (int j = 0; j < op->n; j++) at[i * op->n + j] = pixel_at(op, y0 + i, x0 + j);
-        if (op->f16.gemm)
+        if (is_f16(op))
             transform_halves(ctx, t, at);
         else if (op->s8.dequantize)
             transform_integers(ctx, t, at, ctx->scratch + thread * own_floats(op) + float_tile_at(op));
@@ -148,16 +148,16 @@ static void transform_taps(const pa_winograd_op *op, int64_t panel, int64_t part
     const pa_conv_op *p = &op->conv;
     const int64_t channels = channels_of(op), first = part * op->kc;
     const int64_t next_panel = min64(panel + 1, p->groups * panels_of(op) - 1);
-    const float *taps = p->weight + (panel * p->kh * p->kw * channels + first) * p->nr;
+    const float *weight = p->weight, *taps = weight + (panel * p->kh * p->kw * channels + first) * p->kernel->nr;
     op->transform(&(pa_winograd_weight_args){
         .n = op->n,
         .r = p->kh,
-        .nr = p->nr,
+        .nr = p->kernel->nr,
         .rows = min64(op->kc, channels - first),
         .taps = taps,
-        .next = part + 1 < op->k_blocks ? taps + op->kc * p->nr
-                                     : p->weight + next_panel * p->kh * p->kw * channels * p->nr,
-        .tap_stride = channels * p->nr,
+        .next = part + 1 < op->k_blocks ? taps + op->kc * p->kernel->nr
+                                     : weight + next_panel * p->kh * p->kw * channels * p->kernel->nr,
+        .tap_stride = channels * p->kernel->nr,
         .out = out,
         .out_stride = out_stride,
     });
@@ -168,24 +168,24 @@ static void multiply(const context *ctx, int64_t group, int64_t part, int64_t pa
                      const pa_tiling *tiling, float *m, const float **pointers, float *taps) {
     const pa_winograd_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
-    const int64_t k = min64(op->kc, channels_of(op) - part * op->kc), wide = op->panel_block * p->nr;
-    const int64_t b_stride = op->transformed ? k * p->nr : lazy_stride(op);
-    const int64_t b_step = op->transformed ? channels_of(op) * points_of(op) * p->nr : points_of(op) * lazy_stride(op);
+    const int64_t k = min64(op->kc, channels_of(op) - part * op->kc), wide = op->panel_block * p->kernel->nr;
+    const int64_t b_stride = !op->lazy ? k * p->kernel->nr : lazy_stride(op);
+    const int64_t b_step = !op->lazy ? channels_of(op) * points_of(op) * p->kernel->nr : points_of(op) * lazy_stride(op);
     const int64_t panel = group * ctx->panels + panel0;
     const float *b = taps;
-    if (op->transformed)
-        b = op->transformed + panel * b_step + part * op->kc * points_of(op) * p->nr;
+    if (!op->lazy)
+        b = (const float *)op->transformed + panel * b_step + part * op->kc * points_of(op) * p->kernel->nr;
     else
         for (int64_t j = 0; j < panels; j++) transform_taps(op, panel + j, part, taps + j * b_step, lazy_stride(op));
     const pa_panels all = {
-        .kernel = p->gemm, .mr = p->mr, .nr = p->nr, .columns = panels * p->nr, .b_step = b_step, .kc = k};
+        .kernel = p->kernel, .columns = panels * p->kernel->nr, .b_step = b_step, .kc = k};
     for (int point = 0; point < points_of(op); point++, b += b_stride)
         pa_gemm_panels(&all, &(pa_gemm_args){
             .taps = 1,
             .tiling = *tiling,
             .k = k,
             .a_offset = ((group * op->k_blocks + part) * points_of(op) + point) * input_stride(op) + tile0 * op->kc,
-            .a_step = p->mr,
+            .a_step = p->kernel->mr,
             .a = pointers,
             .b = b,
             .bias = part == 0 ? p->zero : NULL,
@@ -202,24 +202,24 @@ static void multiply_halves(const context *ctx, int64_t group, int64_t part, int
                             const pa_tiling *tiling, uint16_t *m, const uint16_t **pointers) {
     const pa_winograd_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
-    const int64_t k = min64(op->kc, channels_of(op) - part * op->kc), b_step = channels_of(op) * points_of(op) * p->nr;
-    const uint16_t *b = op->f16.transformed + (group * ctx->panels + panel0) * b_step + part * op->kc * points_of(op) * p->nr;
-    for (int point = 0; point < points_of(op); point++, b += k * p->nr) {
+    const int64_t k = min64(op->kc, channels_of(op) - part * op->kc), b_step = channels_of(op) * points_of(op) * p->kernel->nr;
+    const uint16_t *b = (const uint16_t *)op->transformed + (group * ctx->panels + panel0) * b_step + part * op->kc * points_of(op) * p->kernel->nr;
+    for (int point = 0; point < points_of(op); point++, b += k * p->kernel->nr) {
         const int64_t at = ((group * op->k_blocks + part) * points_of(op) + point) * input_stride(op) + tile0 * op->kc;
         for (int64_t panel = 0; panel < panels; panel++)
-            op->f16.gemm(&(pa_gemm_f16_args){
-                .n = p->nr,
+            PA_FUNCTION(gemm, f16, p->kernel)(&(pa_gemm_f16_args){
+                .n = p->kernel->nr,
                 .taps = 1,
                 .first = part == 0,
                 .tiling = *tiling,
                 .k = k,
                 .a_offset = at,
-                .a_step = p->mr,
+                .a_step = p->kernel->mr,
                 .a = (const uint16_t *const *)pointers,
                 .b = b + panel * b_step,
-                .next = b + panel * b_step + k * p->nr,
-                .sums = m + point * m_stride(op) + panel * p->nr,
-                .sums_stride = op->panel_block * p->nr,
+                .next = b + panel * b_step + k * p->kernel->nr,
+                .sums = m + point * m_stride(op) + panel * p->kernel->nr,
+                .sums_stride = op->panel_block * p->kernel->nr,
             });
     }
 }
@@ -260,25 +260,25 @@ static void output_chunk(const void *arg, int64_t chunk, int thread) {
     const int64_t group = rest % p->groups, split = rest / p->groups;
     const int64_t panels = min64(op->panel_block, ctx->panels - panel0), columns = p->dst.c / p->groups;
     const int64_t tile0 = split * op->split, tiles = min64(op->split, ctx->tiles - tile0);
-    const int64_t wide = op->panel_block * p->nr;
+    const int64_t wide = op->panel_block * p->kernel->nr;
 
     float *m = ctx->scratch + thread * own_floats(op);
     float *taps = m + m_floats(op);
     float *float_tile = op->s8.dequantize ? m + float_tile_at(op) : NULL;
     const float **pointers = (const float **)(m + float_tile_at(op) + float_tile_floats(op));
-    const pa_tiling tiling = pa_tiling_of(tiles, p->mr);
-    const int64_t row_bytes = op->kc * (int64_t)(op->f16.gemm ? sizeof(uint16_t) : sizeof(float));
+    const pa_tiling tiling = pa_tiling_of(tiles, p->kernel->mr);
+    const int64_t row_bytes = op->kc * (int64_t)(is_f16(op) ? sizeof(uint16_t) : sizeof(float));
     const char *from = (const char *)ctx->input;
     for (int64_t i = 0; i < tiling.tiles; i++)
         for (int64_t r = 0; r < pa_tile_rows(&tiling, i); r++, from += row_bytes)
-            pointers[i * p->mr + r] = (const float *)from;
+            pointers[i * p->kernel->mr + r] = (const float *)from;
     for (int64_t part = 0; part < op->k_blocks; part++)
-        if (op->f16.gemm)
+        if (is_f16(op))
             multiply_halves(ctx, group, part, panel0, panels, tile0, &tiling, (uint16_t *)m, (const uint16_t **)pointers);
         else
             multiply(ctx, group, part, panel0, panels, tile0, &tiling, m, pointers, taps);
 
-    const int64_t channel = group * columns + panel0 * p->nr, first_bias = (group * ctx->panels + panel0) * p->nr;
+    const int64_t channel = group * columns + panel0 * p->kernel->nr, first_bias = (group * ctx->panels + panel0) * p->kernel->nr;
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t tile = ctx->tile0 + tile0 + t;
         const int64_t y = tile / op->tiles_x * op->m, x = tile % op->tiles_x * op->m, pixel = y * p->dst.w + x;
@@ -287,10 +287,10 @@ static void output_chunk(const void *arg, int64_t chunk, int thread) {
             .m = op->m,
             .height = (int32_t)min64(op->m, p->dst.h - y),
             .width = (int32_t)min64(op->m, p->dst.w - x),
-            .channels = (int32_t)min64(panels * p->nr, columns - panel0 * p->nr),
+            .channels = (int32_t)min64(panels * p->kernel->nr, columns - panel0 * p->kernel->nr),
             .in = m + t * wide,
             .in_stride = m_stride(op),
-            .bias = p->bias ? p->bias + first_bias : NULL,
+            .bias = (const float *)p->bias + first_bias,
             .out = float_tile ? float_tile : pa_f32_at(&p->dst, ctx->bases) + pixel * p->dst.stride + channel,
             .out_row = float_tile ? op->m * wide : p->dst.w * p->dst.stride,
             .out_pixel = float_tile ? wide : p->dst.stride,
@@ -300,8 +300,8 @@ static void output_chunk(const void *arg, int64_t chunk, int thread) {
             .lo = p->lo,
             .hi = p->hi,
         };
-        if (op->f16.gemm)
-            output_halves(ctx, &args, (const uint16_t *)m + t * wide, op->f16.bias + first_bias, pixel, channel);
+        if (is_f16(op))
+            output_halves(ctx, &args, (const uint16_t *)m + t * wide, (const uint16_t *)p->bias + first_bias, pixel, channel);
         else
             op->output(&args);
         if (float_tile) store_integers(ctx, &args, pixel, channel);
@@ -314,7 +314,7 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
     op->tiles_x = (int32_t)ceil_div(p->dst.w, op->m);
     op->phases.rows = (int64_t)op->phases.stride * (op->tiles_y * op->m + p->kh - 1);
     op->phases.columns = (int64_t)op->phases.stride * (op->tiles_x * op->m + p->kw - 1);
-    const int64_t most = op->f16.gemm ? PA_F16_BLOCK : op->transformed ? KC : LAZY_KC;
+    const int64_t most = is_f16(op) ? PA_F16_BLOCK : op->lazy ? LAZY_KC : KC;
     op->k_blocks = (int32_t)ceil_div(channels_of(op), most);
     op->kc = round_up(ceil_div(channels_of(op), op->k_blocks), PA_LANES_MAX);
     op->k_blocks = (int32_t)ceil_div(channels_of(op), op->kc);
@@ -323,33 +323,33 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
 
     const int64_t tiles = tiles_of(op), tile_bytes = points_of(op) * channels_of(op) * (int64_t)sizeof(float);
     int64_t fitting = max64((int64_t)threads * BLOCK_BYTES / tile_bytes, BLOCK_TILES);
-    if (!op->transformed) fitting = tiles; /* each block would transform the weights again */
+    if (op->lazy) fitting = tiles; /* each block would transform the weights again */
     op->block = ceil_div(tiles, ceil_div(tiles, fitting));
-    op->block = min64(round_up(op->block, p->mr), tiles);
+    op->block = min64(round_up(op->block, p->kernel->mr), tiles);
 
-    op->panel_block = op->transformed ? min64(min64(PANELS, max64(1, COLUMNS / p->nr)), panels_of(op)) : 1;
-    const int64_t sums_bytes = points_of(op) * op->panel_block * p->nr * (int64_t)sizeof(float); /* of a tile */
-    op->split = min64(op->block, round_up(max64(1, SUMS_BYTES / sums_bytes), p->mr));
-    if (!op->transformed) op->split = op->block; /* likewise each split */
+    op->panel_block = !op->lazy ? min64(min64(PANELS, max64(1, COLUMNS / p->kernel->nr)), panels_of(op)) : 1;
+    const int64_t sums_bytes = points_of(op) * op->panel_block * p->kernel->nr * (int64_t)sizeof(float); /* of a tile */
+    op->split = min64(op->block, round_up(max64(1, SUMS_BYTES / sums_bytes), p->kernel->mr));
+    if (op->lazy) op->split = op->block; /* likewise each split */
     if (threads > 1) {
         const int64_t wanted = (int64_t)threads * CHUNKS, blocks = panels_of(op) * p->groups;
         while (op->panel_block > 1 && ceil_div(panels_of(op), op->panel_block) * p->groups < wanted) op->panel_block--;
-        if (op->transformed && blocks < wanted) op->split = min64(op->split, ceil_div(op->block, ceil_div(wanted, blocks)));
-        op->split = min64(round_up(op->split, p->mr), op->block);
+        if (!op->lazy && blocks < wanted) op->split = min64(op->split, ceil_div(op->block, ceil_div(wanted, blocks)));
+        op->split = min64(round_up(op->split, p->kernel->mr), op->block);
     }
     op->scratch_floats = round_up(ceil_div(image_floats(op) + input_floats(op), threads), 16) + own_floats(op);
 }
 
 int64_t pa_winograd_transformed_floats(const pa_winograd_op *op) {
-    return op->conv.groups * panels_of(op) * channels_of(op) * points_of(op) * op->conv.nr;
+    return op->conv.groups * panels_of(op) * channels_of(op) * points_of(op) * op->conv.kernel->nr;
 }
 
 void pa_winograd_transform(const pa_winograd_op *op, float *transformed) {
     for (int64_t panel = 0; panel < op->conv.groups * panels_of(op); panel++) {
         for (int64_t part = 0; part < op->k_blocks; part++) {
             const int64_t k = min64(op->kc, channels_of(op) - part * op->kc);
-            transform_taps(op, panel, part, transformed, k * op->conv.nr);
-            transformed += k * points_of(op) * op->conv.nr;
+            transform_taps(op, panel, part, transformed, k * op->conv.kernel->nr);
+            transformed += k * points_of(op) * op->conv.kernel->nr;
         }
     }
 }

@@ -17,12 +17,11 @@ typedef struct pa_winograd_s8 {
     pa_epilogue_s8 epilogue;
 } pa_winograd_s8;
 
-/* Where src and dst are halves: conv.gemm, conv.bias, input, output and s8 are not read. gemm is NULL elsewhere. */
+/* Where src and dst are halves, as are transformed weights, bias and zeros: the op's own input and output are not read. NULL
+ * elsewhere. */
 typedef struct pa_winograd_f16 {
-    pa_gemm_f16_fn gemm;
     pa_winograd_input_f16_fn input;
     pa_winograd_output_f16_fn output;
-    const uint16_t *transformed, *zero, *bias; /* transformed weights (pa_winograd_transform_f16), zeros: all channels */
 } pa_winograd_f16;
 
 typedef struct pa_winograd_op {
@@ -34,7 +33,8 @@ typedef struct pa_winograd_op {
     pa_winograd_output_f32_fn output;
     pa_winograd_s8 s8;
     pa_winograd_f16 f16;
-    const float *transformed; /* transformed weights (pa_winograd_transform); NULL: transformed anew in every frame */
+    int32_t lazy;            /* weights are transformed anew in every frame */
+    const void *transformed; /* else what pa_winograd_transform made of them */
 
     int32_t tiles_y, tiles_x;
     int32_t k_blocks;      /* of the channels of a group: the blocks of the GEMMs' sums */
@@ -45,7 +45,7 @@ typedef struct pa_winograd_op {
 } pa_winograd_op;
 
 /* Fills what follows transformed, and rows and columns of phases, for a team of `threads`; the rest of phases, conv, n, m and
- * whether transformed is NULL are set. */
+ * lazy are set. */
 void pa_winograd_plan(pa_winograd_op *op, int threads);
 int64_t pa_winograd_transformed_floats(const pa_winograd_op *op);
 /* Transforms conv.weight into `transformed`, after the plan. */

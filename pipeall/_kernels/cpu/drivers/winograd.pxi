@@ -1,66 +1,66 @@
 # Part of kernels.pyx: convolutions by Winograd, of floats, halves and integers.
 
 
-cdef object in_phases(step, pa_window window, pa_space_to_depth *phases):
+cdef object in_phases(step, pa_winograd_op *op):
     """The convolution that Winograd computes: of stride 1, with the weights of one with strides by their phases."""
-    phases.stride, phases.item_bytes = phases_of(step), item_bytes(step.src[0].dtype)
-    phases.pad_top, phases.pad_left = window.pad_top, window.pad_left
-    return step if phases.stride == 1 else replace(phased(step), weight=phased_weight(step))
+    op.phases.stride, op.phases.item_bytes = phases_of(step), item_bytes(step.src[0].dtype)
+    op.phases.pad_top, op.phases.pad_left = op.conv.pad_top, op.conv.pad_left
+    shaped = step if op.phases.stride == 1 else replace(phased(step), weight=phased_weight(step))
+    op.conv.kh, op.conv.kw = shaped.params["kernel"]
+    return shaped
 
 
-cdef int add_winograd(CpuProgram self, step, algorithm, pa_winograd_op *winograd, weights) except -1:
-    cdef float *transformed
-    cdef bint pack = self.pack
-    winograd.m, winograd.n = tile(step, algorithm)
-    winograd.input = <pa_winograd_input_f32_fn>self.function(step, "winograd_input")
-    winograd.transform = <pa_winograd_weight_f32_fn>self.function(step, "winograd_weight")
-    winograd.output = <pa_winograd_output_f32_fn>self.function(step, "winograd_output")
-    if not algorithm.lazy:
-        winograd.transformed = winograd.conv.bias  # for the plan: they are kept
-    pa_winograd_plan(winograd, self.threads)
-    if not algorithm.lazy:
-        if weights.transformed is None:
-            weights.transformed = self.weights(pa_winograd_transformed_floats(winograd))
-            transformed = f32_pointer(weights.transformed)
-            with nogil:
-                if pack:
-                    pa_winograd_transform(winograd, transformed)
-            weights.panels = None
-        winograd.transformed, winograd.conv.weight = f32_pointer(weights.transformed), NULL
-    self.append(pa_winograd_step, winograd, 4 * winograd.scratch_floats)
-    return 0
-
-
-cdef int add_winograd_f16(CpuProgram self, step, algorithm, pa_winograd_op *op, weights) except -1:
-    cdef float *on_the_way
-    cdef uint16_t *halves
-    cdef bint pack = self.pack
-    op.m, op.n = tile(step, algorithm)
-    op.f16.input = <pa_winograd_input_f16_fn>self.function(step, "winograd_input")
-    op.f16.output = <pa_winograd_output_f16_fn>self.function(step, "winograd_output")
+cdef int add_winograd(CpuProgram self, step, algorithm) except -1:
+    cdef pa_winograd_op *op = <pa_winograd_op *>self.new(sizeof(pa_winograd_op))
+    cdef bint halves = step.dst.dtype == "float16"
+    fill_conv(self, step, &op.conv, self.row(step, "gemm") if halves else gemm_row(self, step))
+    shaped = in_phases(fill_winograd_s8(self, step, op) if step.dst.dtype == "int8" else step, op)
+    op.m, op.n = tile(shaped, algorithm)
     op.transform = <pa_winograd_weight_f32_fn>self.row_of(step, "winograd_weight", "f32").function
-    op.transformed = <const float *>op.f16.zero  # for the plan: they are kept
+    if halves:
+        op.f16.input = <pa_winograd_input_f16_fn>self.function(step, "winograd_input")
+        op.f16.output = <pa_winograd_output_f16_fn>self.function(step, "winograd_output")
+        weights = use_weights_f16(self, step, shaped, &op.conv, algorithm)
+    else:
+        op.input = <pa_winograd_input_f32_fn>self.row_of(step, "winograd_input", "f32").function
+        op.output = <pa_winograd_output_f32_fn>self.row_of(step, "winograd_output", "f32").function
+        weights = use_weights(self, step, shaped, &op.conv, algorithm)
+    op.lazy = algorithm.lazy
     pa_winograd_plan(op, self.threads)
-    if weights.transformed is None:
-        weights.transformed = self.halves(pa_winograd_transformed_floats(op))
-        room = aligned(pa_winograd_transformed_floats(op) if pack else 1)
-        op.conv.weight = f32_pointer(weights.panels)
-        on_the_way, halves = f32_pointer(room), <uint16_t *>pointer(weights.transformed)
-        with nogil:
-            if pack:
-                pa_winograd_transform_f16(op, on_the_way, halves)
-        weights.panels = None
-    op.conv.weight, op.f16.transformed = NULL, <const uint16_t *>pointer(weights.transformed)
+    if not op.lazy:
+        if weights.transformed is None:
+            weights.transformed = transformed_weights(self, op, halves)
+            weights.panels = None
+        op.transformed, op.conv.weight = pointer(weights.transformed), NULL
     self.append(pa_winograd_step, op, 4 * op.scratch_floats)
     return 0
 
 
-cdef int fill_winograd_s8(CpuProgram self, step, pa_winograd_op *op) except -1:
+cdef object transformed_weights(CpuProgram self, const pa_winograd_op *op, bint halves):
+    cdef int64_t count = pa_winograd_transformed_floats(op)
+    made = self.halves(count) if halves else self.weights(count)
+    room = aligned(count) if halves and self.pack else made  # floats, of which the halves are made
+    cdef float *floats = f32_pointer(room)
+    cdef uint16_t *bits = <uint16_t *>pointer(made)
+    cdef bint pack = self.pack
+    with nogil:
+        if pack and halves:
+            pa_winograd_transform_f16(op, floats, bits)
+        elif pack:
+            pa_winograd_transform(op, floats)
+    return made
+
+
+cdef object fill_winograd_s8(CpuProgram self, step, pa_winograd_op *op):
+    """The convolution in float32 that one on integers is, its residual being the epilogue's."""
     levels_fit(self, step, step.params["levels"])
     (_, op.s8.src_zero), (_, op.s8.dst_zero) = step.params["levels"]
     op.s8.dequantize = <pa_dequantize_s8_fn>kernel_s8(self, step, "dequantize")
     op.s8.quantize = <pa_quantize_s8_fn>kernel_s8(self, step, "quantize")
-    return fill_epilogue(self, step, &op.s8.epilogue)
+    fill_epilogue(self, step, &op.s8.epilogue)
+    real = in_quanta(step)
+    op.conv.has_residual, op.conv.lo, op.conv.hi = False, real.params["lo"], real.params["hi"]
+    return real
 
 
 def in_quanta(step):

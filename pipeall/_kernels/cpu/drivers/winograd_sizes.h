@@ -11,17 +11,18 @@ enum {
     PHASE_LANES = 8, /* what the channels of a phase are rounded up to */
 };
 
+static inline int is_f16(const pa_winograd_op *op) { return op->f16.input != NULL; }
 static inline int points_of(const pa_winograd_op *op) { return op->n * op->n; }
 static inline int64_t channels_of(const pa_winograd_op *op) {
     return (int64_t)op->conv.src.c * op->phases.stride * op->phases.stride / op->conv.groups;
 }
-static inline int64_t panels_of(const pa_winograd_op *op) { return ceil_div(op->conv.dst.c / op->conv.groups, op->conv.nr); }
+static inline int64_t panels_of(const pa_winograd_op *op) { return ceil_div(op->conv.dst.c / op->conv.groups, op->conv.kernel->nr); }
 static inline int64_t tiles_of(const pa_winograd_op *op) { return (int64_t)op->tiles_y * op->tiles_x; }
 
 /* Floats between points of the transformed input, of transformed taps in scratch, and of the GEMMs' results. */
 static inline int64_t input_stride(const pa_winograd_op *op) { return op->block * op->kc + PAD; }
-static inline int64_t lazy_stride(const pa_winograd_op *op) { return op->kc * op->conv.nr + PAD; }
-static inline int64_t m_stride(const pa_winograd_op *op) { return op->split * op->panel_block * op->conv.nr + PAD; }
+static inline int64_t lazy_stride(const pa_winograd_op *op) { return op->kc * op->conv.kernel->nr + PAD; }
+static inline int64_t m_stride(const pa_winograd_op *op) { return op->split * op->panel_block * op->conv.kernel->nr + PAD; }
 
 static inline int64_t input_floats(const pa_winograd_op *op) {
     return round_up(op->conv.groups * op->k_blocks * points_of(op) * input_stride(op), 16);
@@ -36,14 +37,14 @@ static inline int64_t image_floats(const pa_winograd_op *op) {
 /* A thread's own scratch: M, taps, a tile of integers as floats, and a pointer for each row of a GEMM. */
 static inline int64_t m_floats(const pa_winograd_op *op) { return points_of(op) * m_stride(op); }
 static inline int64_t taps_floats(const pa_winograd_op *op) {
-    return op->transformed ? 0 : op->panel_block * points_of(op) * lazy_stride(op);
+    return !op->lazy ? 0 : op->panel_block * points_of(op) * lazy_stride(op);
 }
 static inline int64_t float_tile_at(const pa_winograd_op *op) { return m_floats(op) + taps_floats(op); }
 static inline int64_t float_tile_floats(const pa_winograd_op *op) {
-    return op->s8.dequantize ? points_of(op) * max64(SLICE, op->panel_block * op->conv.nr) : 0;
+    return op->s8.dequantize ? points_of(op) * max64(SLICE, op->panel_block * op->conv.kernel->nr) : 0;
 }
 static inline int64_t own_floats(const pa_winograd_op *op) {
-    const int64_t pointers = round_up(op->split, op->conv.mr) * (int64_t)sizeof(float *) / (int64_t)sizeof(float);
+    const int64_t pointers = round_up(op->split, op->conv.kernel->mr) * (int64_t)sizeof(float *) / (int64_t)sizeof(float);
     return round_up(float_tile_at(op) + float_tile_floats(op) + pointers, 16);
 }
 
