@@ -20,7 +20,6 @@ from ...pipeline.measuring.precision import Allowed, allowed_precisions
 from ...pipeline.measuring.profiler import real_units
 from ...pipeline.measuring.trial import random_frame
 from ...pipeline.measuring.verify import VERIFIED, Verified
-from ...pipeline.planning.plan_table import PredictedPlan
 from ...pipeline.planning.profile import Profile
 from .. import complete
 from ..model_argument import load_model
@@ -173,11 +172,11 @@ def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> di
         "evaluated": result.evaluated,
         "covered": result.covered,
         "best": str(outcome.best.plan),
-        "ranked": [_choice(choice, asked) | likely(profile, choice.plan) for choice in result.ranked[: asked.top]],
-        "pareto": [_choice(choice, asked) | likely(profile, choice.plan) for choice in result.pareto],
-        "simpler": result.simpler and _choice(result.simpler, asked),
+        "ranked": [choice.to_dict() | likely(profile, choice.plan) for choice in result.ranked[: asked.top]],
+        "pareto": [choice.to_dict() | likely(profile, choice.plan) for choice in result.pareto],
+        "simpler": result.simpler and result.simpler.to_dict(),
         "sure": result.sure,
-        "parallel": result.parallel and _choice(result.parallel, asked),
+        "parallel": result.parallel and result.parallel.to_dict(),
         "parallel_verified": parallel.to_dict() if isinstance(parallel, Verified) else parallel,
         "verified": [row.to_dict() for row in outcome.checked],
         "refused": dict(ran.refused) if ran else {},
@@ -189,27 +188,10 @@ def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> di
     }
 
 
-def _choice(choice: PredictedPlan, asked: Request) -> dict[str, Any]:
-    """A prediction. ``energy_mj`` is at the plan's own rate; at ``min_fps`` it is ``energy_at_min_fps_mj``."""
-    prediction = choice.prediction
-    at_rate = {"energy_at_min_fps_mj": prediction.energy_at(asked.min_fps)} if asked.rate else {}
-    return {
-        "plan": str(choice.plan),
-        "period_ms": prediction.period_ms,
-        "fps": prediction.fps,
-        "latency_ms": prediction.latency_ms,
-        "energy_mj": prediction.energy_mj,
-        **at_rate,
-        "stage_ms": list(prediction.stage_ms[0]),
-    }
-
-
 def _about(asked: Request, outcome: Outcome, about: Mapping[str, Any]) -> dict[str, Any]:
     """What a plan file says beside the plan: rounded, for a diff; latency only where it has no waiting in it."""
     keys = ["period_ms", "fps", "fps_spread", *([] if asked.queue else ["latency_p50_ms", "latency_p95_ms"])]
-    predicted = {
-        key: round(value, 4) for key, value in _choice(outcome.best, asked).items() if isinstance(value, float)
-    }
+    predicted = {key: round(value, 4) for key, value in outcome.best.to_dict().items() if isinstance(value, float)}
     given = {key: value for key, value in asked.limits.items() if value is not None}
     content = {"objective": asked.objective, **given, "predicted": predicted}
     if outcome.checked:

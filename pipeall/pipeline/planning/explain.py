@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import ArgumentError
 from .plan import Plan
 from .plan_table import PredictedPlan
-from .predict import Prediction, StageCosts, balanced, predict, spans, stage_shares
+from .predict import Prediction, StageCosts, balanced, finite, predict, spans, stage_shares
 from .profile import Profile
 
 
@@ -77,17 +77,14 @@ class Explanation:
         """Ready for JSON; null stands for infinity."""
         return {
             "plan": str(self.plan),
-            "period_ms": self.prediction.period_ms,
-            "fps": self.prediction.fps,
-            "latency_ms": self.prediction.latency_ms,
-            "energy_mj": self.prediction.energy_mj,
+            **self.prediction.to_dict(),
             "stages": [stage.to_dict() for stage in self.stages],
             "bottleneck": self.bottleneck,
             "balance": self.balance,
             "ideal_ms": self.ideal_ms,
-            "rates_ms": _finite(self.rates_ms),
-            "moves": [_to_dict(other) for other in self.moves],
-            "next_best": [_to_dict(other) for other in self.next_best],
+            "rates_ms": finite(self.rates_ms),
+            "moves": [other.to_dict() for other in self.moves],
+            "next_best": [other.to_dict() for other in self.next_best],
         }
 
     def lines(self) -> list[str]:
@@ -180,16 +177,3 @@ def _moved(plan: Plan, groups: int) -> list[Plan]:
         for step in (-1, 1)
         if borders[i][1] < early + step and late + step < borders[i + 2][0]
     ]
-
-
-def _to_dict(other: PredictedPlan) -> dict[str, Any]:
-    return {
-        "plan": str(other.plan),
-        "period_ms": _finite(other.prediction.period_ms),
-        "latency_ms": _finite(other.prediction.latency_ms),
-        "energy_mj": other.prediction.energy_mj,
-    }
-
-
-def _finite(value: float) -> float | None:
-    return value if isfinite(value) else None

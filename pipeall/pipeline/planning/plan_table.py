@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .plan import Plan
-from .predict import Prediction, predict
+from .predict import Prediction, finite, predict
 from .profile import Profile
 from .stage_tables import Costs
 
@@ -29,6 +29,20 @@ class PredictedPlan:
 
     def __str__(self) -> str:
         return f"{self.plan}, predicted {self.prediction}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON; null stands for infinity. ``energy_mj`` is at the plan's own rate.
+
+        Of a plan that was searched for the least energy at a rate, ``energy_at_min_fps_mj`` is at that rate.
+        """
+        goal = self.plan.goal
+        at_rate = goal.objective == "energy" and goal.min_fps is not None
+        return {
+            "plan": str(self.plan),
+            **self.prediction.to_dict(),
+            **({"energy_at_min_fps_mj": self.prediction.energy_at(goal.min_fps)} if at_rate else {}),
+            "stage_ms": list(map(finite, self.prediction.stage_ms[0])),
+        }
 
 
 class Columns(NamedTuple):

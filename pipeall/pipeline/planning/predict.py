@@ -55,11 +55,25 @@ class Prediction:
     def fps(self) -> float:
         return 1000.0 / self.period_ms
 
+    def to_dict(self) -> dict[str, float | None]:
+        """Ready for JSON; null stands for infinity."""
+        return {
+            "period_ms": finite(self.period_ms),
+            "fps": self.fps,
+            "latency_ms": finite(self.latency_ms),
+            "energy_mj": self.energy_mj,
+        }
+
     def energy_at(self, fps: float | None) -> float | None:
         """mJ of the board per frame where frames come at this rate, idle in between; None: at the plan's own rate."""
         if self.energy_mj is None or fps is None:
             return self.energy_mj
         return self.energy_mj + self.idle_w * max(0.0, 1000.0 / fps - self.period_ms)
+
+
+def finite(ms: float) -> float | None:
+    """A time for JSON, which has no infinity."""
+    return ms if isfinite(ms) else None
 
 
 class StageCosts:

@@ -161,6 +161,7 @@ def search(
         small = [unit_set for unit_set in possible if 1 < len(unit_set) <= EXHAUSTIVE_STAGES]
         faster = float_cuts(profile, small, ranked[0].plan, max_latency_ms=limits.latency_ms, top=(top + 1) // 2)
         ranked = (*faster, *ranked)[:top]
+    simpler = candidates.simpler(objective, limits.period_ms, limits.latency_ms, len(ranked[0].plan.units))
     goal = Goal(objective, max_latency_ms, min_fps)
     log.debug("search for %s of %s: best %s, of %s", objective, graph.name, ranked[0], dict(evaluated + covered))
     return SearchResult(
@@ -169,7 +170,7 @@ def search(
         _made_for(graph, candidates.pareto(), goal),
         dict(evaluated),
         dict(covered),
-        candidates.simpler(objective, limits.period_ms, limits.latency_ms, len(ranked[0].plan.units)),
+        simpler and _made_for(graph, [simpler], goal)[0],
         _parallel(profile, names, limits.latency_ms) if objective == "throughput" else None,
         graph,
         profile,
