@@ -98,10 +98,11 @@ class Board:
         return WHOLE if self._clusters and equal(self._clusters) else next(iter(self._present))
 
     def __repr__(self) -> str:
-        parts = [f"{name} {part.description}" for name, part in self._present.items()]
+        known = dict(self._present)
         if self.model is None and "_others" in vars(self):  # a GPU is not looked for only to be shown
-            parts += [f"{name} {part.description}" for name, part in self._others[0].items()]
-        return f"<Board{f' {self.model.name}, a model' if self.model else ''}: {'; '.join(parts)}>"
+            known |= self._others[0]
+        listed = "; ".join(f"{name} {component.description}" for name, component in known.items())
+        return f"<Board{f' {self.model.name}, a model' if self.model else ''}: {listed}>"
 
     @property
     def gpu_missing(self) -> str | None:
@@ -174,7 +175,7 @@ class Board:
     @cached_property
     def _others(self) -> tuple[dict[str, Component], dict[str, str]]:
         """The components that are no clusters of cores, and by device why there are none."""
-        found: dict[str, Component] = {}
+        others: dict[str, Component] = {}
         missing: dict[str, str] = {}
         for device in dict.fromkeys(traits.device for traits in components().values() if traits.device != CPU):
             if self.model is not None:
@@ -183,14 +184,14 @@ class Board:
                 missing[device] = "this board was made with gpu=False"
             else:
                 try:
-                    found |= {name: Component(name, part) for name, part in detect(device).items()}
+                    others |= {name: Component(name, one) for name, one in detect(device).items()}
                 except (MissingExtraError, DeviceError) as error:
                     missing[device] = str(error)
-        for name, part in found.items():
-            log.debug("%s: %s", name, part.description)
+        for name, component in others.items():
+            log.debug("%s: %s", name, component.description)
         for device, why in missing.items():
             log.debug("no %s device: %s", device, why)
-        return found, missing
+        return others, missing
 
 
 def host_component(unit: Unit) -> Component:

@@ -23,7 +23,7 @@ def describe(board: Board) -> dict[str, Any]:
         "model": _model(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
-        "components": {part.name: part.device.description for part in board.components.values()},
+        "components": {name: component.description for name, component in board.components.items()},
     }
 
 

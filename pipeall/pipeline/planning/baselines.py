@@ -34,15 +34,15 @@ class Baselines:
 def baselines(
     graph: Graph, profile: Profile, components: Sequence[str], top: int = 1, floating: bool = False
 ) -> Baselines:
-    """The line-up of these components; ``top`` is the number of pipelines, ``floating`` as for ``search``.
+    """The baselines of these components; ``top`` is the number of pipelines, ``floating`` as for ``search``.
 
     Raises ArgumentError where the profile lacks a component, none can run the whole network, or no plan is possible.
     """
-    parts = [name for name in components if not traits_of(name).all]
-    found = search(graph, profile, units=parts or components, top=top, floating=floating)
+    several = [name for name in components if not traits_of(name).all]
+    result = search(graph, profile, units=several or components, top=top, floating=floating)
     able = [name for name in components if all(map(isfinite, profile.units[name].ms))]
     if not able:
         raise ArgumentError(f"{graph.name}: expected a component that can run all of it, got {', '.join(components)}")
     alone = sorted(map(Plan.single, able), key=lambda plan: predict(profile, plan).period_ms)
-    able = [name for name in able if name in parts]
-    return Baselines(tuple(alone), Plan.parallel(able) if len(able) > 1 else None, found.ranked)
+    able = [name for name in able if name in several]
+    return Baselines(tuple(alone), Plan.parallel(able) if len(able) > 1 else None, result.ranked)
