@@ -21,13 +21,13 @@ static int cpu_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *ou
     void *const bases[PA_BASES] = {[PA_ARENA] = self->arena, [PA_SLOT_IN] = in->data, [PA_SLOT_OUT] = out->data};
     int64_t *marks = program->marks;
     if (marks && first <= program->first_late) pa_fill_marks(marks, pa_now_ns(), 0, first);
-    const pa_tiled_steps *const *strips = self->tiled, *const *end = strips + self->tiled_count;
-    while (strips < end && (*strips)->first < first) strips++;
+    const pa_tiled_steps *const *tiled = self->tiled, *const *end = tiled + self->tiled_count;
+    while (tiled < end && (*tiled)->first < first) tiled++;
     for (int32_t i = first; i < last; i++) {
         if (atomic_load_explicit(stop, memory_order_relaxed)) return PA_STOPPED;
-        if (strips < end && (*strips)->first == i) {
-            pa_run_tiled(*strips, bases, &self->memory, self->spent, marks ? marks + i : NULL);
-            i = (*strips++)->last;
+        if (tiled < end && (*tiled)->first == i) {
+            pa_run_tiled(*tiled, bases, &self->memory, self->spent, marks ? marks + i : NULL);
+            i = (*tiled++)->last;
         } else {
             self->steps[i].run(self->steps[i].args, bases, self->memory.scratch, self->memory.team);
             if (marks) marks[i + 1] = pa_now_ns();

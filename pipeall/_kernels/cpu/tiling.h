@@ -7,9 +7,9 @@
 typedef struct pa_tiled_steps {
     int32_t first, last; /* steps of the program that are computed so, the last one too */
     int32_t bands;
-    const int64_t *band_ends; /* of each band, where its parts end */
-    const pa_step *tile_steps; /* planned for a team of one */
-    const int32_t *step_of; /* of each part, the step that it is a part of, less `first` */
+    const pa_step *tile_steps;  /* each computes one tile of one step; all are planned for a team of one */
+    const int64_t *band_ends;   /* [bands]: the index after a band's last tile step */
+    const int32_t *step_of;     /* [tile steps]: the step that a tile step is a part of, counted from `first` */
 } pa_tiled_steps;
 
 /* What the threads of a program have for them: each its block of `local` and of `scratch`. */
@@ -19,9 +19,10 @@ typedef struct pa_thread_memory {
     pa_team *team, *single; /* single: of one, which runs where it is called */
 } pa_thread_memory;
 
-/* With `marks` not NULL, marks[i + 1] becomes when step first + i would have ended had they come one after the other: the time
- * from marks[0] on is divided as the threads spent theirs. `spent` has room for a number of each thread and step. */
+/* Runs all bands. If `marks` is not NULL, marks[i + 1] becomes the end of step first + i. The steps ran interleaved, so these ends
+ * are computed: the time since marks[0] is divided among the steps in proportion to what all threads spent on each.
+ * spent: [threads][steps], in nanoseconds; read only with `marks`. */
 void pa_run_tiled(const pa_tiled_steps *tiled, void *const *bases, const pa_thread_memory *memory, int64_t *spent,
-                   int64_t *marks);
+                  int64_t *marks);
 
 #endif
