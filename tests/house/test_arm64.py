@@ -92,10 +92,10 @@ def features(tree: Path, cpu: str) -> str:
     return str(folder.parent)
 
 
-ARITHMETIC = "kernels fold staged gemm_tiles winograd strassen"
+ARITHMETIC = "kernels pack_pixels staged gemm_tiles winograd strassen"
 OTHER = (  # plain C, and vectors that others test
     "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels copy_kernels strided_kernels"
-    " strided_rows strips_kernels"
+    " strided_rows tiling_kernels"
 )
 INTEGERS = "s8_vectors first_layers_s8"
 HALVES = "halves f16_steps half_convolutions gemv_halves"

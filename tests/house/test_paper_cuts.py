@@ -240,12 +240,11 @@ def test_logs_say_why(net, board, keeping, caplog):
 
 
 def test_nothing_is_shown_unasked(tmp_path):
-    """And no handler is there but the one that does nothing."""
+    """And no handler is there."""
     script = (
         "import logging, sys; sys.path.insert(0, sys.argv[1]); import pipeall; from graphs import small_net\n"
         "with pipeall.Pipeline(small_net(), board=pipeall.Board.detect(gpu=False)): pass\n"
-        "assert [type(h).__name__ for h in logging.getLogger('pipeall').handlers] == ['NullHandler']\n"
-        "assert not logging.getLogger().handlers"
+        "assert not (logging.getLogger('pipeall').handlers or logging.getLogger().handlers)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, str(ROOT / "tests/support")], cwd=ROOT, capture_output=True, text=True

@@ -203,7 +203,7 @@ class Run:
             for i, x in enumerate(self.source()):
                 if i == self.s.producer_stops:
                     return
-                assert self.pipe.submit(x, timeout=PATIENCE_S) == i
+                assert self.pipe.submit(x, timeout=PATIENCE_S).number == i
                 self.accepted += 1
         except (Broken, PipelineError):
             pass

@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
         parts[2 * i + 1] = (pa_step){add_one, &rows[i], 0}, numbers[2 * i + 1] = 1;
     }
     for (int i = 0; i < BANDS; i++) ends[i] = 2 * STRIPS * (i + 1);
-    const pa_tiled_steps tiled = {4, 5, BANDS, ends, parts, numbers};
+    const pa_tiled_steps tiled = {4, 5, BANDS, parts, ends, numbers};
     const int cores[THREADS] = {-1, -1, -1};
     char error[PA_TEAM_ERROR];
     pa_team *team = pa_team_open(cores, THREADS, "test", error), *alone = pa_team_open(cores, 1, "test", error);

@@ -218,7 +218,7 @@ def test_a_profile_moves_a_plan_on_this_machine(chain, board, inputs, expected):
         pipe.lanes.all[0].set_paces([2.5, 5])  # little at half its speed
         stream(pipe, inputs, expected, lambda: moved(pipe))
         first, second = pipe.plans[1][1].lanes[0]
-        groups = second.first if first.component == "big" else 10 - second.first
+        groups = second.first if first.unit == "big" else 10 - second.first
         assert 6 <= groups <= 8  # of big: seven by these paces, one more or less by what else runs
     no_thread_left()
 
@@ -247,7 +247,7 @@ def test_a_move_that_fails_warns_and_the_stream_goes_on(chain, toy, inputs, expe
                 tried.set()
                 raise DeviceError("no memory left")
 
-            monkeypatch.setattr(lanes_module, "units", refuse)
+            monkeypatch.setattr(Board, "units", lambda board, plan: refuse(plan, board))
             pipe.throttle("big", 2)
             stream(pipe, inputs, expected, tried.is_set)
             assert len(list(pipe.map(inputs))) == 7

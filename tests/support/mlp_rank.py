@@ -11,9 +11,9 @@ from mlp_nets import HEADS, SIZES, network, samples
 from pipeall.mlp import checkpoint
 from pipeall.mlp.checkpoint import Progress
 from pipeall.mlp.comm_mpi import Mpi
-from pipeall.mlp.data import load
+from pipeall.mlp.data import Split, load
 from pipeall.mlp.rules import Rule
-from pipeall.mlp.train import train
+from pipeall.mlp.train import Settings, train
 
 LAYOUTS = (
     {},
@@ -53,7 +53,7 @@ def fitted(comm, folder, run, epochs, before=None):
                 ranks = 3 if split == "any" else comm.size
                 made = checkpoint.load(f"{folder}/{before}-{split}-{rule.name}-{ranks}", net)
             path = f"{folder}/{run}-{split}-{rule.name}-{comm.size}"
-            train(net, data, test, epochs, 64, 0.01, progress=made, save=path)
+            train(net, Split(data, test), Settings(epochs, batch=64, rate=0.01), made, save=path)
 
 
 def dying(comm, path):
@@ -61,13 +61,13 @@ def dying(comm, path):
     data, test = load("digits")
     net = network((64, 16, 10), HEADS[2], comm)
 
-    def told(epoch):
+    def end_in_the_second(epoch):
         if epoch.epoch == 2 and comm.rank == 1:
             if path.endswith(".killed"):
                 os.kill(os.getpid(), signal.SIGKILL)
             comm.abort(RuntimeError("told to fail"))
 
-    train(net, data, test, epochs=50, batch=32, rate=0.1, save=path, told=told)
+    train(net, Split(data, test), Settings(50, batch=32, rate=0.1), save=path, on_epoch=end_in_the_second)
 
 
 if __name__ == "__main__":

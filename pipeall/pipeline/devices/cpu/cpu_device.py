@@ -137,7 +137,7 @@ class Cpu(Device):
         ]
         for step, algorithm in zip(steps, stored, strict=True):
             if algorithm == GEMM and way in candidates(step) and step.node not in lowered.single:
-                log.warning("%s stays in single precision: it has weights beyond %d", step.node, HALF_MAX)
+                log.info("%s stays in single precision: it has weights beyond %d", step.node, HALF_MAX)
         return stored
 
     def peak(self) -> Peak:
