@@ -73,7 +73,8 @@ def test_weights_beyond_half_precision_stay_in_single(large, board, caplog):
     net = Net((1, 20, 1, 1))
     graph = with_weights(net.graph(net.fc("x0", 5)), change)
     (x,) = frames(graph, 1)
-    found, expected = results(graph, x, "big@mixed", "big", board=board)
+    with caplog.at_level("INFO", "pipeall"):
+        found, expected = results(graph, x, "big@mixed", "big", board=board)
     assert np.array_equal(found, expected)
     assert f"{graph.nodes[0].name} stays in single precision: it has weights beyond 65504" in caplog.text
 
