@@ -136,6 +136,16 @@ def opencl_info(tmp_path_factory):
         yield opencl.choose(available)
 
 
+@pytest.fixture
+def half_board(monkeypatch):
+    """A board whose cores compute in fp16: by reference kernels, unless they are Arm's."""
+    from pipeall import Board
+
+    if "asimdhp" not in Board.detect(gpu=False).components["big"].device.cluster.isas:
+        monkeypatch.setenv("PIPEALL_ISA", "ref")
+    return Board.detect(gpu=False)
+
+
 @pytest.fixture(scope="session")
 def chain():
     """Ten equal groups, in microseconds a frame."""

@@ -20,15 +20,6 @@ HALF_U = 2.0**-11
 NETWORKS = ("squeezenet1.0", "squeezenet1.1", "mobilenet_v1_0.75_192", "googlenet", "resnet50")
 
 
-@pytest.fixture
-def half_board(monkeypatch):
-    """A board whose cores compute with halves: by reference kernels, unless they are Arm's."""
-    monkeypatch.setenv("PIPEALL_TUNE", "off")
-    if "asimdhp" not in Board.detect(gpu=False).components["big"].device.cluster.isas:
-        monkeypatch.setenv("PIPEALL_ISA", "ref")
-    return Board.detect(gpu=False)
-
-
 def with_a_head():
     """Layers, a residual, pooling, a gate on halves; then what decodes: sigmoid and a product with a grid."""
     net = Net((1, 3, 18, 14))

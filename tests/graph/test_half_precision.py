@@ -16,15 +16,6 @@ from pipeall.graph.passes.int8 import to_int8
 from pipeall.pipeline.measuring.precision import allowed_precisions, mixed_precision
 
 
-@pytest.fixture
-def half_board(monkeypatch):
-    """A board whose cores compute with halves: by reference kernels, unless they are Arm's."""
-    monkeypatch.setenv("PIPEALL_TUNE", "off")
-    if "asimdhp" not in Board.detect(gpu=False).components["big"].device.cluster.isas:
-        monkeypatch.setenv("PIPEALL_ISA", "ref")
-    return Board.detect(gpu=False)
-
-
 def overflowing():
     """Five layers; what the third makes is beyond 65504, and the fourth scales it down again."""
     net = Net((1, 3, 10, 8))

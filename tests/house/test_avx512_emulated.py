@@ -11,9 +11,9 @@ CPUINFO = "processor: 0\nflags: avx512f avx512bw avx512dq avx512vl avx512_vnni a
 
 
 HAS_THEM = "avx512_vnni" in Path("/proc/cpuinfo").read_text()  # then the other tests of kernels run them
+pytestmark = [pytest.mark.full] if HAS_THEM else []
 
 
-@pytest.mark.full if HAS_THEM else pytest.mark.usefixtures()
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX-512 kernels are built on x86-64 only")
 def test_every_avx512_kernel(tmp_path, thinned):
     copy_tree(tmp_path)
