@@ -166,10 +166,10 @@ class Lanes:
         """What each stage of each lane that takes frames has done until now; any thread may ask at any time."""
         return [row for lane in self.open for row in lane.counters()]
 
-    # ---- the twin's pace
+    # ---- the pace of an emulated board
 
     def throttle(self, component: str, factor: float) -> None:
-        """A component of the twin's board takes ``factor`` times as long from each stage's next frame on."""
+        """A component of the emulated board takes ``factor`` times as long from each stage's next frame on."""
         with self._lock:
             self._twin.throttle(component, factor)
             self._keep_pace()

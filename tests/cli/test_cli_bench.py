@@ -1,4 +1,4 @@
-"""``pipeall bench``: Peak, Parallel and Pipe-All on this machine and on a board's twin, averages, and the plot."""
+"""``pipeall bench``: Peak, Parallel and Pipe-All on this machine and on an emulated board, averages, and the plot."""
 
 import json
 import os

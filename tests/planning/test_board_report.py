@@ -81,7 +81,7 @@ def file(graph, vim3, tmp_path):
 
 
 @pytest.mark.parametrize("text", [text for text, mode in zip(DID, MODES, strict=True) if mode != OTHER])
-def test_twin_and_simulation_of_the_file_keep_the_measured_pace(text, graph, file):
+def test_emulator_and_simulation_of_the_file_keep_the_measured_pace(text, graph, file):
     board, plan, (fps, busy) = Board.load(file), Plan.parse(text), DID[text]
     profile = board.model.profile(graph)
     assert simulate(profile, plan, 300, jitter=False, paced=True).fps == pytest.approx(fps, rel=0.05)

@@ -1,4 +1,4 @@
-"""``pipeall bench``: one component, all independently, and all as a pipeline, measured here or on a board's twin."""
+"""``pipeall bench``: one component, all independently, and all as a pipeline, measured here or on an emulated board."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def bench(
     turns. FPS and stage times are wall clock at full load. Latency is from submit to result with as many frames under
     way as there are stages; its worst lane is Parallel's slowest component, which is the paper's figure.
 
-    With --board the runtime runs here at the pace of a model, as the board's twin; times are the board's.
+    With --board the runtime runs here at the pace of the board's model; times are the board's.
     """
     if time_scale and not board:
         raise ArgumentError("--time-scale: expected --board beside it, this machine has a pace of its own")
@@ -98,7 +98,7 @@ def bench(
     about |= {"board": there.model.name if board else None, "time_scale": time_scale}
     with ExitStack() as files:  # after what is printed, which is not lost where they cannot be written
         if plot:
-            where = f"{about['board']}, twin" if board else about["model"] or "unknown CPU"
+            where = f"{about['board']}, emulated" if board else about["model"] or "unknown CPU"
             files.callback(draw, plot, runs, f"{where}: {', '.join(names)}")
         if trace:
             files.callback(_trace, trace, list(graphs.values())[-1], there, runs[-1]["plan"], seconds, time_scale)

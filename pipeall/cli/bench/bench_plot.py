@@ -15,7 +15,7 @@ PANELS = (
     ("latency_worst_ms", "Latency", "ms (Parallel: its slowest component)"),
 )
 MARKS = {  # entry of a row -> hatch, the value that needs none, and what the hatch means
-    "valid": ("xx", True, "INVALID: the twin was late"),
+    "valid": ("xx", True, "INVALID: the emulated board was late"),
     "disturbed": ("//", False, "BUSY: other programs ran"),
 }
 

@@ -56,16 +56,16 @@ def _show_machine(about: Mapping[str, Any], board: Board, names: Sequence[str]) 
 
 
 def _show_runs(runs: Sequence[dict[str, Any]]) -> None:
-    twin, energy = (any(row.get(key) is not None for row in runs) for key in ("simulated_fps", "energy_mj"))
+    emulated, energy = (any(row.get(key) is not None for row in runs) for key in ("simulated_fps", "energy_mj"))
     headings = ["network", "mode", "plan", ">FPS", ">x Peak", ">spread %"]
-    headings += [">simulated", ">differs %"] if twin else []
+    headings += [">simulated", ">differs %"] if emulated else []
     headings += [">p50 ms", ">p95 ms", ">p99 ms", ">worst lane", ">x Peak"]
     headings += [">predicted mJ a frame"] if energy else []
-    cells = [_run_cells(row, twin, energy) for row in runs]
+    cells = [_run_cells(row, emulated, energy) for row in runs]
     print_table("Throughput at full load; latency without queueing", headings, cells)
 
 
-def _run_cells(row: Mapping[str, Any], twin: bool, energy: bool) -> tuple[object, ...]:
+def _run_cells(row: Mapping[str, Any], emulated: bool, energy: bool) -> tuple[object, ...]:
     return (
         row["net"],
         MODES[row["mode"]] + mark(row),
@@ -73,7 +73,7 @@ def _run_cells(row: Mapping[str, Any], twin: bool, energy: bool) -> tuple[object
         f"{row['fps']:.2f}",
         f"{row['fps_to_peak']:.2f}",
         f"{100 * row['fps_spread']:.1f}",
-        *((f"{row['simulated_fps']:.2f}", f"{row['simulated_error_percent']:+.1f}") if twin else ()),
+        *((f"{row['simulated_fps']:.2f}", f"{row['simulated_error_percent']:+.1f}") if emulated else ()),
         *(f"{row[f'latency_{key}_ms']:.1f}" for key in ("p50", "p95", "p99", "worst")),
         f"{row['latency_to_peak']:.2f}",
         *((row["energy_mj"] and f"{row['energy_mj']:.0f}",) if energy else ()),

@@ -10,7 +10,7 @@ from pipeall import Engine, load
 from pipeall.graph.onnx.read.convert import OPERATORS
 from pipeall.graph.onnx.read.read import OPSETS
 
-NO_CASE = {  # in ONNX's own cases, or none with numbers to compare; tests/test_onnx_*.py have those that load
+NO_CASE = {  # in ONNX's own cases, or none with numbers to compare; test_onnx_*.py here have those that load
     *("GlobalLpPool", "Unique", "Optional", "SequenceMap", "SimplifiedLayerNormalization"),
     *("Affine", "Crop", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"),  # of early ONNX
     *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),

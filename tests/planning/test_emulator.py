@@ -1,4 +1,4 @@
-"""The twin of a board: the real runtime at the pace of a model, with real results."""
+"""An emulated board: the real runtime at the pace of a model, with real results."""
 
 from math import inf
 
