@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from graphs import Net, frames
-from quantize_nets import quiet, small
+from quantization_nets import quiet, small
 
 from pipeall import ArgumentError, Engine, ModelError, Picture, load, quantize
 from pipeall.graph.ops import run_graph

@@ -7,7 +7,7 @@ import pytest
 from commands import document, invoke
 from graphs import Net, frames
 from PIL import Image
-from quantize_nets import small
+from quantization_nets import small
 
 from pipeall import quantize
 from pipeall.graph.onnx.write.write import onnx_bytes

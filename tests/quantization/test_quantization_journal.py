@@ -6,7 +6,7 @@ from base64 import b64encode
 import numpy as np
 import pytest
 from graphs import Net, frames
-from quantize_nets import small
+from quantization_nets import small
 
 from pipeall import ArgumentError, quantize
 from pipeall.graph.onnx.write.write import onnx_bytes

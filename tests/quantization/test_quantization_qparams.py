@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from graphs import frames
-from quantize_nets import small
+from quantization_nets import small
 
 from pipeall.quantization.calibration_run import CalibrationRun
 from pipeall.quantization.histogram import BINS, HistogramObserver

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from commands import invoke
 from graphs import Net, frames
-from quantize_nets import quiet, small
+from quantization_nets import quiet, small
 
 from pipeall import ArgumentError, Engine, quantize
 from pipeall.graph.onnx.write.write import onnx_bytes

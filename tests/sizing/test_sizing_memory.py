@@ -1,9 +1,9 @@
 """Memory of training and inference: the lecture's vectors, torch's saved tensors, the arena, the largest batch."""
 
 import pytest
-from cost_networks import REFERENCES, network
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizing_networks import REFERENCES, network
 
 import pipeall
 from pipeall import ArgumentError

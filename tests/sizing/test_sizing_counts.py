@@ -1,8 +1,8 @@
 """Parameters and operations against torchvision's published numbers, the tools themselves, and the literature."""
 
 import pytest
-from cost_networks import REFERENCES, network
 from onnx_models import model
+from sizing_networks import REFERENCES, network
 
 import pipeall
 from pipeall import ArgumentError

@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 import pytest
 from commands import document, invoke
-from cost_networks import REFERENCES, path
 from onnx import helper
 from onnx_models import model
+from sizing_networks import REFERENCES, path
 
 from pipeall import ModelError, load
 from pipeall._kernels.peak import Peak

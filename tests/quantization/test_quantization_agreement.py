@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from commands import invoke
 from graphs import Net, frames
-from quantize_nets import small
+from quantization_nets import small
 from task_graphs import network
 
 from pipeall import ArgumentError, quantize, tasks
