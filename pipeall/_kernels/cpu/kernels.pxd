@@ -278,26 +278,7 @@ cdef extern from "kernels.h" nogil:
         const float *x
         float *dx
         float alpha
-    ctypedef void (*pa_gemv_t_f32_fn)(const pa_gemv_t_args *) noexcept nogil
-    ctypedef void (*pa_ger_f32_fn)(const pa_ger_args *) noexcept nogil
     enum:
         PA_TEAM_ERROR
     pa_team *pa_team_open(const int *, int, const char *, char *)
     void pa_team_close(pa_team *)
-
-cdef extern from "drivers/dense.h" nogil:
-    enum:
-        PA_PRODUCT_SCRATCH
-    ctypedef struct pa_product_op:
-        int64_t rows, k, columns
-        const float *a
-        const float *b
-        const float *start
-        float *c
-        int64_t a_stride, b_row, b_column, c_stride
-        int32_t accumulate
-        pa_gemm_f32_fn gemm
-        int32_t mr, nr
-    void pa_product(const pa_product_op *, float *, pa_team *)
-    void pa_gemv_t(pa_gemv_t_f32_fn, const pa_gemv_t_args *, pa_team *)
-    void pa_ger(pa_ger_f32_fn, const pa_ger_args *, pa_team *)

@@ -3,7 +3,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t
 
 from .kernels cimport (
     pa_add_s8_fn, pa_binary_f32_fn, pa_binary_s8_args, pa_conv_op, pa_dequantize_s8_fn, pa_epilogue_s8,
-    pa_gemm_f32_fn, pa_layernorm_f32_fn, pa_gemv_t_f32_fn, pa_ger_f32_fn, pa_pool_s8_fn,
+    pa_gemm_f32_fn, pa_layernorm_f32_fn, pa_gemv_t_args, pa_ger_args, pa_kernel_row, pa_pool_s8_fn,
     pa_quantize_s8_fn, pa_requantize, pa_softmax_f32_fn, pa_strided, pa_lut_s8_fn, pa_team, pa_unary_f32_fn, pa_view,
     pa_window,
 )
@@ -101,13 +101,20 @@ cdef extern from "drivers/matmul.h" nogil:
     ctypedef struct pa_matmul_op:
         pa_strided a, b, dst
         float alpha
-        pa_gemm_f32_fn gemm
-        pa_ger_f32_fn ger
-        pa_gemv_t_f32_fn gemv_t
-        int32_t mr, nr
+        const pa_kernel_row *gemm
+        const pa_kernel_row *ger
+        const pa_kernel_row *gemv_t
         int64_t scratch_floats
     void pa_matmul_plan(pa_matmul_op *, int threads)
     void pa_matmul_step(const void *, void *const *, void *, pa_team *)
+    enum:
+        PA_MATMUL_SCRATCH
+    ctypedef struct pa_matrix:
+        const float *data
+        int64_t rows, columns, row_stride, column_stride
+    void pa_matmul_add(const pa_kernel_row *, pa_matrix, pa_matrix, pa_matrix, float *, pa_team *)
+    void pa_gemv_t(const pa_kernel_row *, const pa_gemv_t_args *, pa_team *)
+    void pa_ger(const pa_kernel_row *, const pa_ger_args *, pa_team *)
 
 
 cdef extern from "kernels.h" nogil:
@@ -273,9 +280,8 @@ cdef extern from "drivers/recurrent.h" nogil:
         int32_t *backwards
         pa_function function[2][3]
         float clip
-        pa_gemm_f32_fn gemm
-        int32_t mr, nr
-        pa_gemv_t_f32_fn gemv_t
+        const pa_kernel_row *gemm
+        const pa_kernel_row *gemv_t
         pa_unary_f32_fn unary
         int64_t scratch_bytes
     void pa_recurrent_plan(pa_recurrent_op *, int threads)

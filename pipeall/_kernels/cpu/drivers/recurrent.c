@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "parallel_for.h"
-#include "dense.h"
+#include "matmul.h"
 
 enum {
     BLOCK_ROWS = 256,    /* steps times sequences of a block */
@@ -27,7 +27,7 @@ void pa_recurrent_plan(pa_recurrent_op *p, int threads) {
     p->copies_x = p->x.stride[2] != 1 || (n > 1 && p->x.stride[0] != n * p->x.stride[1]);
     p->copies_r = p->r.stride[2] != 1;
     p->unit_floats = round_up(2 * h, 16);
-    int64_t end = threads * (int64_t)PA_PRODUCT_SCRATCH;
+    int64_t end = threads * (int64_t)PA_MATMUL_SCRATCH;
     const struct { int64_t *begin, floats; } parts[] = {
         {&p->bias, d * 2 * g},
         {&p->peepholes, p->cell == PA_LSTM ? d * 3 * h : 0},
@@ -104,7 +104,7 @@ static void remember(const sequence *s, int64_t first, int64_t rows, const float
     if (s->team)
         pa_gemv_t(s->op->gemv_t, &args, s->team);
     else
-        s->op->gemv_t(&args);
+        PA_FUNCTION(gemv_t, f32, s->op->gemv_t)(&args);
 }
 
 static void lstm_step(const sequence *s, float *gates) {
@@ -268,23 +268,15 @@ static void multiply_inputs(const blocks *b, int64_t d, pa_team *team) {
     } else {
         x += first_of(b, d) * xs[0];
     }
-    const pa_product_op product = {
-        .rows = rows,
-        .k = inputs(p),
+    const pa_matrix from = {x, rows, inputs(p), p->copies_x ? inputs(p) : n > 1 ? xs[1] : xs[0], 1};
+    const pa_matrix w = {
+        .data = (const float *)pa_at(&p->w, b->bases) + d * p->w.stride[0],
+        .rows = inputs(p),
         .columns = g,
-        .a = x,
-        .b = (const float *)pa_at(&p->w, b->bases) + d * p->w.stride[0],
-        .c = gates,
-        .a_stride = p->copies_x ? inputs(p) : n > 1 ? xs[1] : xs[0],
-        .b_row = p->w.stride[2],
-        .b_column = p->w.stride[1],
-        .c_stride = g,
-        .accumulate = 1,
-        .gemm = p->gemm,
-        .mr = p->mr,
-        .nr = p->nr,
+        .row_stride = p->w.stride[2],
+        .column_stride = p->w.stride[1],
     };
-    pa_product(&product, b->scratch, team);
+    pa_matmul_add(p->gemm, from, w, (pa_matrix){gates, rows, g, g, 1}, b->scratch, team);
 }
 
 void pa_recurrent_step(const void *op, void *const *bases, void *scratch, pa_team *team) {

@@ -3,6 +3,7 @@
 #ifndef PIPEALL_RECURRENT_H
 #define PIPEALL_RECURRENT_H
 
+#include "../dispatch.h"
 #include "../kernels.h"
 
 typedef enum pa_cell { PA_RNN, PA_GRU, PA_LSTM } pa_cell;
@@ -28,9 +29,7 @@ typedef struct pa_recurrent_op {
     int32_t option;       /* of a GRU: linear before reset; of an LSTM: the forget gate is 1 - the input gate */
     pa_function function[2][PA_FUNCTIONS];
     float clip; /* of what the gates' activations get */
-    pa_gemm_f32_fn gemm;
-    int32_t mr, nr;
-    pa_gemv_t_f32_fn gemv_t;
+    const pa_kernel_row *gemm, *gemv_t;
     pa_unary_f32_fn unary;
 
     /* set by plan, with what the scratch of all threads holds */

@@ -42,7 +42,6 @@ cdef int recurrent_functions(CpuProgram self, step, pa_recurrent_op *op, int eac
 
 def add_recurrent(CpuProgram self, step):
     cdef pa_recurrent_op *op = <pa_recurrent_op *>self.new(sizeof(pa_recurrent_op))
-    cdef const pa_kernel_row *gemm
     cdef int code, gates, functions
     p, operands = step.params, step.src
     code, gates, functions, results, option = CELLS[step.kind]
@@ -56,9 +55,7 @@ def add_recurrent(CpuProgram self, step):
         op.c0, op.p = self.strided(step, operands[5]), self.strided(step, operands[6])
     op.cell, op.gates, op.cells, op.clip = code, gates, p["result"] == "c", p["clip"]
     op.option = option is not None and p[option]
-    gemm = self.row(step, "gemm")
-    op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>gemm.function, gemm.mr, gemm.nr
-    op.gemv_t = <pa_gemv_t_f32_fn>self.function(step, "gemv_t")
+    op.gemm, op.gemv_t = self.row(step, "gemm"), self.row(step, "gemv_t")
     op.unary = <pa_unary_f32_fn>self.function(step, "unary")
     pa_recurrent_plan(op, self.threads)
     self.append(pa_recurrent_step, op, op.scratch_bytes)
