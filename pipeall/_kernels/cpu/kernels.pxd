@@ -98,7 +98,8 @@ cdef extern from "drivers/conv.h" nogil:
         int32_t f16_weights
         const void *bias
         const void *zero
-        int32_t one_block, tap_rows
+        int64_t kc
+        int32_t tap_rows
         int64_t scratch_bytes
     void pa_conv_plan(pa_conv_op *, int threads)
     void pa_conv_step(const void *, void *const *, void *, pa_team *)

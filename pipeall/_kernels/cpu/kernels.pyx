@@ -21,7 +21,7 @@ from ...errors import ArgumentError, DeviceError
 from ...steps import CONSTANT, PIXEL_KINDS, TYPES, is_depthwise, item_bytes
 from .algorithms import DIRECT, GEMM, GEMV_HALVES, HALVED, STRASSEN, candidates, makes_reals, tile
 from .cores import pinnable
-from .pack_pixels import fold, folded, folded_weights
+from .pack_pixels import KC, fold, folded, folded_weights
 from .space_to_depth import phased, phased_weight, phases_of
 from ..buffers import aligned, mapped, packable
 

@@ -18,7 +18,9 @@ from ...steps import Step, View
 
 LANES = 16  # of the narrowest tile of the GEMM kernels: 8 where that is all they have
 ROWS = 12  # of the tallest tile: with fewer pixels than that, vectors would wait for their own multiply-adds
-# GEMM_KC of drivers/gemm.h: a longer sum runs in blocks, and here in one, which would change its last bits
+# Products that the GEMM adds in one block of a sum. A longer sum is left alone: here it would be one block, which would
+# change its last bits. On NEON 192 x 8 floats are 6 KB of B beside three tiles of A, 18 KB, in an L1 of 32 KB; on x86
+# 640 x 16 are 40 KB of B, from L2: half would fit L1, but C is read and written for each block.
 KC = 192 if machine() == "aarch64" else 640
 PIXEL = 8  # k that a pixel costs on top of its own: its pointers, its bias and its store (Zen 5)
 

@@ -21,7 +21,7 @@
 #include "gemm.h"
 
 enum {
-    MC = 104,     /* rows per chunk at most: 104 x GEMM_KC floats are about half of a 512 KB L2 */
+    MC = 104,      /* rows per chunk at most: 104 rows of KC floats are about half of a 512 KB L2 */
     FEW = 24,     /* fewer channels than this: the set-up of a tap would outweigh its multiply-adds */
     GATHERED = 12, /* likewise where rows of the kernel would be gathered */
     PACK = 16,    /* channels packed at a time: a cache line of each filter */
@@ -48,10 +48,9 @@ static void conv_chunk(const void *arg, int64_t index, int thread) {
         .columns = t.columns,
         .b_step = b_step,
         .bias_step = nr,
-        /* a single row reuses no B: blocks are the kernel's */
-        .kc = p->one_block || p->dst.h * p->dst.w == 1 ? taps * k : GEMM_KC,
+        .kc = p->kc,
     };
-    pa_gemm_panels(&panels, &(pa_gemm_args){
+    pa_gemm_f32_panels(&panels, &(pa_gemm_args){
         .taps = (int32_t)taps,
         .far = !p->tap_rows && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR,
         .tiling = tiling,

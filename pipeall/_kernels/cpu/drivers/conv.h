@@ -17,7 +17,7 @@ typedef struct pa_conv_op {
     int32_t f16_weights; /* of floats: whether the packed weights are in half precision */
     const void *bias;    /* packed: [groups][panels][NR] */
     const void *zero;    /* what padding points to: max(kw * Cin, NR) zeros */
-    int32_t one_block;   /* the sum is not cut into blocks of k, however long it is */
+    int64_t kc;          /* products of a block of the sum at most; 0: the sum is one block, however long it is */
     /* set by plan */
     int32_t tap_rows; /* A tap is one contiguous run of the input. 1: a row of the kernel; kh: the whole window; 0: a pixel */
     int64_t row_block, panel_block; /* of a chunk */

@@ -52,7 +52,8 @@ cdef int add_gemm(CpuProgram self, step, algorithm) except -1:
         row = gemm_row(self, step)
         pixels = fold(step, row.nr)
     fill_conv(self, folded(step, pixels) if pixels > 1 else step, op, row)
-    op.f16_weights, op.one_block = algorithm in HALVED, pixels > 1
+    op.f16_weights = algorithm in HALVED
+    op.kc = 0 if pixels > 1 or op.dst.h * op.dst.w == 1 else KC  # a single row reuses no weights: blocks are the kernel's
     use_weights(self, step, step, op, algorithm, pixels)
     pa_conv_plan(op, self.threads)
     self.append(pa_conv_step, op, op.scratch_bytes)

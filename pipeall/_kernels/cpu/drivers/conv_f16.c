@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../../intmath.h"
-#include "gemm_f16.h"
+#include "gemm.h"
 
 enum {
     MC = 104,    /* rows per chunk at most: with the sums of their panels about 30 KB */
@@ -32,14 +32,18 @@ static void conv_chunk(const void *arg, int64_t index, int thread) {
     char *scratch = ctx->scratch + thread * p->scratch_bytes;
     const uint16_t **pointers = (const uint16_t **)(scratch + sums_bytes(p));
     point(p, ctx->src + t.group * channels_of(p), t.row0, &tiling, pointers);
-    const pa_panels_f16 panels = {.kernel = p->kernel, .columns = t.columns, .sums = (uint16_t *)scratch};
+    const uint16_t *b = (const uint16_t *)p->weight + t.panel * taps * k * nr;
+    const pa_panels panels = {p->kernel, .columns = t.columns, .b_step = taps * k * nr, .bias_step = nr, .kc = p->kc};
     pa_gemm_f16_panels(&panels, &(pa_gemm_f16_args){
         .taps = (int32_t)taps,
         .tiling = tiling,
         .k = k,
         .a_step = taps * p->kernel->mr,
         .a = pointers,
-        .b = (const uint16_t *)p->weight + t.panel * taps * k * nr,
+        .b = b,
+        .next = b,
+        .sums = (uint16_t *)scratch,
+        .sums_stride = PA_F16_PANELS * nr,
         .bias = (const uint16_t *)p->bias + t.panel * nr,
         .c = (uint16_t *)ctx->dst + t.row0 * p->dst.stride + t.channel,
         .c_stride = p->dst.stride,

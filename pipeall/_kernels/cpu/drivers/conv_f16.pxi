@@ -4,6 +4,7 @@
 cdef int add_conv_f16(CpuProgram self, step) except -1:
     cdef pa_conv_op *op = <pa_conv_op *>self.new(sizeof(pa_conv_op))
     fill_conv(self, step, op, self.row(step, "gemm"))
+    op.kc = PA_F16_BLOCK
     use_weights_f16(self, step, step, op, GEMM)
     pa_conv_f16_plan(op, self.threads)
     self.append(pa_conv_f16_step, op, op.scratch_bytes)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../../intmath.h"
+#include "gemm.h"
 
 enum {
     MC = 104,          /* of a chunk at most */
@@ -18,15 +19,9 @@ enum {
 #ifdef __aarch64__ /* whose kernels have small tiles: the set-up of a tap is soon as long as its products */
     FEW = 96,        /* channels, as in conv.c; of bytes, four times as many */
     GATHERED = 24,
-    L1_A = 20 << 10, /* bytes of tiles that stay in L1 while panels pass by, beside a panel and lines of C (gemm.c) */
-    TILES = 6,       /* of them at most: lines of C, often a power of two apart, share few sets of the cache */
-    L2_B = 64 << 10, /* of panels that stay in L2 meanwhile */
 #else
     FEW = 24,
     GATHERED = 12,
-    L1_A = 1 << 30,
-    TILES = 1 << 30,
-    L2_B = 1 << 30,
 #endif
 };
 
@@ -40,32 +35,6 @@ static int64_t item_bytes(const pa_conv_s8_op *p) { return p->float_dst ? (int64
 static int64_t panel_bytes(const pa_conv_s8_op *p) {
     const int64_t depth = p->depthwise ? (int64_t)sizeof(int16_t) : depth_of(&p->conv);
     return taps_of(&p->conv) * depth * p->conv.kernel->nr;
-}
-
-/* All panels of a chunk, for some tiles that stay in L1 and then the next. */
-static void multiply(const pa_conv_s8_op *p, const pa_gemm_s8_args *all, int64_t columns) {
-    const int64_t mr = p->conv.kernel->mr, nr = p->conv.kernel->nr;
-    const int64_t bytes = panel_bytes(p), count = ceil_div(columns, nr);
-    const int64_t panels = max64(L2_B / bytes, 1), tile_bytes = all->taps * all->k * mr;
-    const int64_t tiles = max64(min64(L1_A / tile_bytes, TILES), 1);
-    for (int64_t panel0 = 0; panel0 < count; panel0 += panels) {
-        for (int64_t tile = 0; tile < all->tiling.tiles; tile += tiles) {
-            pa_gemm_s8_args g = *all;
-            g.tiling = pa_tiling_part(&all->tiling, tile, tiles);
-            g.a += tile * g.a_step;
-            char *c = (char *)all->c + pa_rows_before(&all->tiling, tile) * all->c_stride * item_bytes(p);
-            for (int64_t panel = panel0; panel < min64(panel0 + panels, count); panel++) {
-                const int64_t column = panel * nr;
-                g.n = (int32_t)min64(nr, columns - column);
-                g.b = all->b + panel * bytes;
-                g.bias = all->bias + column;
-                g.sums = all->sums + column;
-                g.scale = all->scale + column;
-                g.c = c + column * item_bytes(p);
-                PA_FUNCTION(gemm, s8, p->conv.kernel)(&g);
-            }
-        }
-    }
 }
 
 void pa_epilogue_s8_run(const pa_epilogue_s8 *epilogue, int64_t pixels, int64_t n, int8_t *c, int64_t c_stride,
@@ -88,13 +57,14 @@ static void conv_chunk(const void *arg, int64_t index, int thread) {
     const int32_t taps = taps_of(p), *bias = (const int32_t *)p->bias + packed;
     const int64_t a_step = (int64_t)taps * p->kernel->mr;
     char *c = ctx->dst + (t.row0 * p->dst.stride + t.channel) * item_bytes(op);
+    const pa_panels panels = {p->kernel, t.columns, panel_bytes(op), p->kernel->nr, .kc = 0};
     point(p, ctx->src + (op->depthwise ? t.channel : t.group * channels_of(p)), t.row0, &tiling, pointers);
     if (op->depthwise)
         PA_FUNCTION(depthwise, s8, p->kernel)(&(pa_depthwise_s8_args){(int32_t)t.columns, taps, tiling, a_step, pointers, weight,
                                               bias, op->scale + packed, op->to, (int8_t *)c, p->dst.stride});
     else
-        multiply(op, &(pa_gemm_s8_args){0, taps, tiling, depth_of(p), a_step, pointers, weight, bias, op->sums + packed,
-                                        op->scale + packed, op->to, c, p->dst.stride, op->float_dst}, t.columns);
+        pa_gemm_s8_panels(&panels, &(pa_gemm_s8_args){0, taps, tiling, depth_of(p), a_step, pointers, weight, bias, op->sums + packed,
+                                        op->scale + packed, op->to, c, p->dst.stride, op->float_dst});
     const int8_t *residual = ctx->residual ? ctx->residual + t.row0 * p->residual.stride + t.channel : NULL;
     pa_epilogue_s8_run(&op->epilogue, t.rows, t.columns, (int8_t *)c, p->dst.stride, residual);
 }

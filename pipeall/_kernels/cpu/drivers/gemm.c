@@ -1,72 +1,137 @@
-/* Panels of a GEMM in an order that suits the caches: for each part of the sum, for some panels of B that stay in L2, for
+/* Panels of a GEMM in an order that suits the caches: for each block of the sum, for some panels of B that stay in L2, for
  * some tiles of A that stay in L1 while one panel after the other passes by.
  *
  * A tile of 8 x 8 reads, for each k, half a line of A and half a line of B. With all tiles on one panel after the other,
  * each line of A comes from L2 every time. With three tiles in L1 it is the lines of B that do, once for the three. A line
  * from L2 costs a Cortex-A73 about 15 cycles, as much as the multiply-adds of one k: MobileNet takes 97 in place of 111 ms
  * (modelled). x86 cores have more L2 bandwidth, and a larger KC: there all tiles go through one panel before the next.
+ *
+ * Sums of halves lie beside the output while they are not whole. They are of a few panels only, and stay in L1 or L2.
  */
 #include "gemm.h"
 
 #include "../../intmath.h"
 
-enum {
-    LINE = 16, /* floats of a cache line */
-#ifdef __aarch64__
-    L1_A = 18 << 8,  /* floats: 18 KB */
-    L2_B = 16 << 10, /* 64 KB: two Cortex-A53 of an A311D share 256 */
+/* How the loops of an element type are cut; numbers of elements, but tiles and panels. */
+typedef struct cut {
+    int64_t line;   /* of a cache line: blocks of k are whole ones */
+    int64_t l1_a;   /* of tiles that stay in L1 while panels pass by, beside one of B and lines of C */
+    int64_t l2_b;   /* of panels that stay in L2 meanwhile */
+    int64_t tiles;  /* in L1 at most: lines of C, often a power of two apart, share few sets of the cache */
+    int64_t panels; /* whose sums are made whole before those of the next */
+} cut;
+#define ALL ((int64_t)1 << 30)
+#ifdef __aarch64__ /* two Cortex-A53 of an A311D share an L2 of 256 KB */
+static const cut f32_cut = {16, 18 << 8, 16 << 10, ALL, ALL}, s8_cut = {1, 20 << 10, 64 << 10, 6, ALL};
 #else
-    L1_A = 1 << 30,
-    L2_B = 1 << 30,
+static const cut f32_cut = {16, ALL, ALL, ALL, ALL}, s8_cut = {1, ALL, ALL, ALL, ALL};
 #endif
-};
+static const cut f16_cut = {32, 8 << 10, ALL, ALL, PA_F16_PANELS};
 
-/* The panels of one part of the sum. */
-static void add_part(const pa_panels *p, const pa_gemm_args *part) {
-    const int64_t k = part->taps * part->k, count = ceil_div(p->columns, p->kernel->nr);
-    const int64_t panels = max64(L2_B / (k * p->kernel->nr), 1), tiles = max64(L1_A / (k * p->kernel->mr), 1);
-    for (int64_t panel0 = 0; panel0 < count; panel0 += panels) {
-        const int64_t end = min64(panel0 + panels, count);
-        for (int64_t tile = 0; tile < part->tiling.tiles; tile += tiles) {
-            const int64_t row = pa_rows_before(&part->tiling, tile);
-            pa_gemm_args g = *part;
-            g.tiling = pa_tiling_part(&part->tiling, tile, tiles);
-            g.a += tile * g.a_step;
-            for (int64_t panel = panel0; panel < end; panel++) {
-                const int64_t column = panel * p->kernel->nr;
-                g.n = (int32_t)min64(p->kernel->nr, p->columns - column);
-                g.far = part->far && panel == 0;
-                g.b = part->b + panel * p->b_step;
-                g.next = panel + 1 < count ? g.b + p->b_step : part->next;
-                g.c = part->c + row * g.c_stride + column;
-                if (part->bias) g.bias = part->bias + panel * p->bias_step;
-                if (part->r) g.r = part->r + row * g.r_stride + column;
-                PA_FUNCTION(gemm, f32, p->kernel)(&g);
+/* What one call of a micro-kernel does: taps, k and tiles from the first ones on, of one panel. */
+typedef struct block {
+    int first, last; /* of the blocks of the sum */
+    int64_t tap, taps, k0, k;
+    int64_t tile, row, panel, column;
+    pa_tiling tiling;
+    int32_t n;
+    int64_t b, next; /* in elements of B; next: -1 behind the last block */
+} block;
+typedef void (*call_fn)(const pa_panels *p, const void *all, const block *s);
+
+/* The panels [s.panel, end) of one block of the sum. next: what is read after them. */
+PA_INLINE void add_block(const pa_panels *p, const cut *c, const void *all, const pa_tiling *tiling, block s, int64_t end,
+                         int64_t next, call_fn call) {
+    const int64_t nr = p->kernel->nr, k = s.taps * s.k, first = s.b - s.panel * p->b_step;
+    const int64_t panels = max64(c->l2_b / (k * nr), 1), tiles = max64(min64(c->l1_a / (k * p->kernel->mr), c->tiles), 1);
+    for (int64_t panel0 = s.panel; panel0 < end; panel0 += panels) {
+        for (s.tile = 0; s.tile < tiling->tiles; s.tile += tiles) {
+            s.row = pa_rows_before(tiling, s.tile);
+            s.tiling = pa_tiling_part(tiling, s.tile, tiles);
+            for (s.panel = panel0; s.panel < min64(panel0 + panels, end); s.panel++) {
+                s.column = s.panel * nr;
+                s.n = (int32_t)min64(nr, p->columns - s.column);
+                s.b = first + s.panel * p->b_step;
+                s.next = s.panel + 1 < end ? s.b + p->b_step : next;
+                call(p, all, &s);
             }
         }
     }
 }
 
-void pa_gemm_panels(const pa_panels *p, const pa_gemm_args *all) {
-    const int64_t k = all->k, k_step = min64(round_up(ceil_div(k, ceil_div(k, p->kc)), LINE), k);
-    const int64_t taps = all->taps, tap_step = k < p->kc ? min64(p->kc / k, taps) : 1;
-    for (int64_t t = 0; t < taps; t += tap_step) {
-        for (int64_t k0 = 0; k0 < k; k0 += k_step) {
-            const int first = t == 0 && k0 == 0, last = t + tap_step >= taps && k0 + k_step >= k;
-            pa_gemm_args part = *all;
-            part.taps = (int32_t)min64(tap_step, taps - t);
-            part.k = min64(k_step, k - k0);
-            part.a_offset += k0;
-            part.a += t * p->kernel->mr;
-            part.b += (t * k + k0) * p->kernel->nr;
-            if (!first) part.bias = NULL;
-            if (!last) {
-                part.next = part.b + part.taps * part.k * p->kernel->nr;
-                part.r = NULL;
-                part.lo = -__builtin_inff();
-                part.hi = __builtin_inff();
+PA_INLINE void run(const pa_panels *p, const cut *c, int64_t taps, int64_t k, const pa_tiling *tiling, const void *all,
+                   call_fn call) {
+    const int64_t kc = p->kc ? p->kc : taps * k, nr = p->kernel->nr, count = ceil_div(p->columns, nr);
+    const int64_t k_step = min64(round_up(ceil_div(k, ceil_div(k, kc)), c->line), k);
+    const int64_t tap_step = k < kc ? min64(kc / k, taps) : 1;
+    block s;
+    for (int64_t panel = 0; panel < count; panel += c->panels) {
+        for (s.tap = 0; s.tap < taps; s.tap += tap_step) {
+            for (s.k0 = 0; s.k0 < k; s.k0 += k_step) {
+                s.first = s.tap == 0 && s.k0 == 0;
+                s.last = s.tap + tap_step >= taps && s.k0 + k_step >= k;
+                s.taps = min64(tap_step, taps - s.tap);
+                s.k = min64(k_step, k - s.k0);
+                s.panel = panel;
+                s.b = panel * p->b_step + (s.tap * k + s.k0) * nr;
+                const int64_t end = min64(panel + c->panels, count);
+                const int64_t next = !s.last ? s.b + s.taps * s.k * nr : end < count ? end * p->b_step : -1;
+                add_block(p, c, all, tiling, s, end, next, call);
             }
-            add_part(p, &part);
         }
     }
+}
+
+static void call_f32(const pa_panels *p, const void *args, const block *s) {
+    const pa_gemm_args *all = args;
+    pa_gemm_args g = *all;
+    g.n = s->n, g.taps = (int32_t)s->taps, g.k = s->k, g.tiling = s->tiling;
+    g.far = all->far && s->panel == 0;
+    g.a_offset += s->k0;
+    g.a += s->tile * g.a_step + s->tap * p->kernel->mr;
+    g.b += s->b;
+    g.next = s->next < 0 ? all->next : all->b + s->next;
+    g.bias = all->bias && s->first ? all->bias + s->panel * p->bias_step : NULL;
+    g.c += s->row * g.c_stride + s->column;
+    g.r = all->r && s->last ? all->r + s->row * g.r_stride + s->column : NULL;
+    if (!s->last) g.lo = -__builtin_inff(), g.hi = __builtin_inff();
+    PA_FUNCTION(gemm, f32, p->kernel)(&g);
+}
+
+static void call_f16(const pa_panels *p, const void *args, const block *s) {
+    const pa_gemm_f16_args *all = args;
+    pa_gemm_f16_args g = *all;
+    g.n = s->n, g.taps = (int32_t)s->taps, g.k = s->k, g.tiling = s->tiling;
+    g.first = s->first, g.last = s->last;
+    g.a_offset += s->k0;
+    g.a += s->tile * g.a_step + s->tap * p->kernel->mr;
+    g.b += s->b;
+    g.next = s->next < 0 ? all->next : all->b + s->next;
+    g.sums += s->row * g.sums_stride + s->panel % PA_F16_PANELS * p->kernel->nr;
+    g.bias += s->panel * p->bias_step;
+    g.c += s->row * g.c_stride + s->column;
+    if (all->r) g.r += s->row * g.r_stride + s->column;
+    PA_FUNCTION(gemm, f16, p->kernel)(&g);
+}
+
+static void call_s8(const pa_panels *p, const void *args, const block *s) {
+    pa_gemm_s8_args g = *(const pa_gemm_s8_args *)args;
+    g.n = s->n, g.tiling = s->tiling;
+    g.a += s->tile * g.a_step;
+    g.b += s->b;
+    g.bias += s->panel * p->bias_step, g.sums += s->panel * p->bias_step, g.scale += s->panel * p->bias_step;
+    g.c = (char *)g.c + (s->row * g.c_stride + s->column) * (g.float_dst ? (int64_t)sizeof(float) : 1);
+    PA_FUNCTION(gemm, s8, p->kernel)(&g);
+}
+
+void pa_gemm_f32_panels(const pa_panels *p, const pa_gemm_args *all) {
+    run(p, &f32_cut, all->taps, all->k, &all->tiling, all, call_f32);
+}
+
+void pa_gemm_f16_panels(const pa_panels *p, const pa_gemm_f16_args *all) {
+    run(p, &f16_cut, all->taps, all->k, &all->tiling, all, call_f16);
+}
+
+void pa_gemm_s8_panels(const pa_panels *p, const pa_gemm_s8_args *all) {
+    run(p, &s8_cut, all->taps, all->k, &all->tiling, all, call_s8);
 }

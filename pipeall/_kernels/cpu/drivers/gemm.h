@@ -3,25 +3,26 @@
 #define PIPEALL_GEMM_H
 
 #include "../dispatch.h"
-#include "../kernels.h"
+#include "../kernels_f16.h"
+#include "../kernels_s8.h"
 
-enum {
-#ifdef __aarch64__
-    GEMM_KC = 192, /* 192 x 8 floats = 6 KB of B beside three tiles of A, 18 KB, in an L1 of 32 KB */
-#else
-    GEMM_KC = 640, /* 640 x 16 floats = 40 KB of B, from L2: half would fit L1, but C is read and written per part */
-#endif
-};
-
-/* The micro-kernel and how panels lie behind each other: `columns` in all, those of B and bias so many floats apart.
- * kc: k of a part of the sum at most; a part is whole taps while they fit, else a part of one tap. */
+/* The micro-kernel and how panels lie behind each other: `columns` in all, those of B and bias so many elements apart.
+ * kc: k of a block of the sum at most; a block is whole taps while they fit, else a part of one tap. 0: there is one block. */
 typedef struct pa_panels {
     const pa_kernel_row *kernel;
     int64_t columns, b_step, bias_step, kc;
 } pa_panels;
 
-/* What the micro-kernel does (pa_gemm_f32_fn) for all panels. `all` is about the first of them, without n; its `next` is
- * read after all the others. Results depend on kc, not on the rest of the blocking. */
-void pa_gemm_panels(const pa_panels *p, const pa_gemm_args *all);
+/* What the micro-kernel does for all panels. `all` is about the first of them, without n; its `next` is read after all the
+ * others. Results depend on kc, not on the rest of the blocking. */
+void pa_gemm_f32_panels(const pa_panels *p, const pa_gemm_args *all);
+
+/* The same of halves. kc is PA_F16_BLOCK at most. `sums` are as wide as PA_F16_PANELS panels, for all rows, and not read where
+ * there is one block; first and last are not read. */
+enum { PA_F16_PANELS = 4 };
+void pa_gemm_f16_panels(const pa_panels *p, const pa_gemm_f16_args *all);
+
+/* The same of integers. kc is 0. */
+void pa_gemm_s8_panels(const pa_panels *p, const pa_gemm_s8_args *all);
 
 #endif

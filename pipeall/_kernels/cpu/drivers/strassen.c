@@ -23,9 +23,9 @@
 
 enum {
 #ifdef __aarch64__
-    KC = GEMM_KC,
+    ONE_BLOCK = 0,
 #else
-    KC = 1 << 30, /* one part: half the channels are few */
+    ONE_BLOCK = 1, /* half the channels are few */
 #endif
     SCRATCH_BYTES = 384 << 10, /* of the sums of a chunk */
     PAD = 16,                  /* floats between their rows, whose distance would else often be a multiple of 1 KB */
@@ -68,9 +68,9 @@ static void multiply(const pa_strassen_op *op, int product, const pa_tiling *til
         .columns = columns_of(op),
         .b_step = block,
         .bias_step = o->bias_step,
-        .kc = KC,
+        .kc = ONE_BLOCK ? 0 : p->kc,
     };
-    pa_gemm_panels(&panels, &(pa_gemm_args){
+    pa_gemm_f32_panels(&panels, &(pa_gemm_args){
         .taps = 1,
         .tiling = *tiling,
         .k = k_of(op),

@@ -7,6 +7,7 @@ cdef int add_strassen(CpuProgram self, step) except -1:
     cdef float *packed
     cdef bint pack = self.pack
     fill_conv(self, step, &op.conv, row)
+    op.conv.kc = KC
     self.check(op.conv.dst.c % (2 * row.nr) == 0, step, f"a multiple of {2 * row.nr} channels", op.conv.dst.c)
     weights = use_weights(self, step, step, &op.conv, STRASSEN)
     op.split = <pa_strassen_split_f32_fn>self.function(step, "strassen_split")

@@ -178,9 +178,9 @@ static void multiply(const context *ctx, int64_t group, int64_t part, int64_t pa
     else
         for (int64_t j = 0; j < panels; j++) transform_taps(op, panel + j, part, taps + j * b_step, lazy_stride(op));
     const pa_panels all = {
-        .kernel = p->kernel, .columns = panels * p->kernel->nr, .b_step = b_step, .kc = k};
+        .kernel = p->kernel, .columns = panels * p->kernel->nr, .b_step = b_step, .kc = 0};
     for (int point = 0; point < points_of(op); point++, b += b_stride)
-        pa_gemm_panels(&all, &(pa_gemm_args){
+        pa_gemm_f32_panels(&all, &(pa_gemm_args){
             .taps = 1,
             .tiling = *tiling,
             .k = k,
