@@ -24,6 +24,7 @@ MAX_LINKS = 40  # from one to the next, as the kernel has it
 READER_S = 5  # that a pipe which is written gets to find a reader
 # What a folder or mount says where a file may be written all the same.
 IN_PLACE = (errno.EACCES, errno.EBUSY, errno.EPERM, errno.EROFS)
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 NOT_FILES = {
     "a folder": stat.S_ISDIR, "a pipe": stat.S_ISFIFO, "a device": stat.S_ISCHR, "a disk": stat.S_ISBLK,
     "a socket": stat.S_ISSOCK,

@@ -16,7 +16,7 @@ from typing import Any
 from .arguments import path as as_path
 from .arguments import shown
 from .errors import ArgumentError
-from .files import open_whole, write_text
+from .files import FULL_DISK, open_whole
 
 MAX_BYTES = 256 << 20  # the histograms of a thousand tensors take some 20 MB
 
@@ -41,8 +41,8 @@ class Journal:
     Raises
     ------
     ArgumentError
-        Naming the file, where it is another kind of file, belongs to something else, is damaged, or cannot be read or
-        begun. The file stays as it was.
+        Naming the file, where it is another kind of file, belongs to something else, is damaged, or cannot be opened.
+        The file stays as it was. A full disk is no error: one warning says so, and the work goes on.
     """
 
     def __init__(self, path: str | Path, kind: str, about: Mapping[str, Any]):
@@ -52,7 +52,7 @@ class Journal:
         header = {"format": f"pipeall.{kind}/1", **about}
         content = self._content()
         if _line(header).startswith(content):  # it is absent, empty, cut off, or has no entry
-            write_text(self.path, _line(header).decode())
+            self._begin(_line(header))
             return
         first, *lines = content[: content.rfind(b"\n")].split(b"\n")
         self._check(first, json.loads(_line(header)))
@@ -72,8 +72,20 @@ class Journal:
             with self.path.open("ab") as file:
                 file.write(line)
         except OSError as error:
-            self._failure = ArgumentError(f"{self.path}: cannot be written: {error.strerror}")
-            warnings.warn(f"{self._failure}; results from here on are not kept", RuntimeWarning, stacklevel=2)
+            self._fail(error)
+
+    def _begin(self, header: bytes) -> None:
+        try:
+            with self.path.open("wb") as file:
+                file.write(header)
+        except OSError as error:
+            if error.errno not in FULL_DISK:
+                raise ArgumentError(f"{self.path}: cannot be written: {error.strerror}") from None
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        self._failure = ArgumentError(f"{self.path}: cannot be written: {error.strerror}")
+        warnings.warn(f"{self._failure}; results from here on are not kept", RuntimeWarning, stacklevel=4)
 
     def check(self) -> None:
         """Raises the ArgumentError of the first entry that could not be written."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import sys
@@ -17,6 +16,7 @@ from click.shell_completion import get_completion_class
 
 from .. import __version__, env
 from ..errors import PipeallError
+from ..files import FULL_DISK
 from . import ends
 from .groups import Lazy, LazyGroup
 from .tables import plain
@@ -47,8 +47,6 @@ EPILOG = (
     "the gpu groups 1 to 3, big 4 and 5, little the rest. Every command has --json, and --help with examples.",
     "pipeall completion bash (or zsh, fish) prints what makes a shell complete words.",
 )
-
-UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of stdout: other files are named in PipeallErrors
 
 
 class App(LazyGroup):
@@ -108,7 +106,7 @@ def _warnings_in_a_line() -> Iterator[None]:
 
 
 def _one_line(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror and (error.filename or error.errno in UNWRITABLE):
+    if isinstance(error, OSError) and error.strerror and (error.filename or error.errno in FULL_DISK):
         return plain(f"{error.filename or 'stdout'}: {error.strerror}")
     if not isinstance(error, click.ClickException):
         return plain(" ".join(str(error).split())) or "out of memory"

@@ -48,7 +48,7 @@ def test_figures_are_printed_where_a_file_cannot_be_written(words, name, form):
         pytest.importorskip("onnx", reason="needs pipeall[onnx]")
     if "--plot" in command:
         pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
-    with small_disk(900 if name.startswith("quantize") else 300):  # room for the first line of its journal
+    with small_disk():
         result = invoke(*words(command), *(["--json"] if form == "json" else []))
     assert result.exit_code == 2, result.output
     *warned, error = result.stderr.splitlines()

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from commands import small_disk
 
 from pipeall import ArgumentError, cache
 from pipeall.journal import MAX_BYTES, Journal
@@ -88,6 +89,20 @@ def test_work_goes_on_where_no_more_can_be_written(tmp_path):
     assert len(warned) == 1 and journal.entries == [{"digit": 1}, {"digit": 2}]
     with pytest.raises(ArgumentError, match="journal: cannot be written: Is a directory"):
         journal.check()
+
+
+def test_a_journal_that_cannot_begin_on_a_full_disk(tmp_path):
+    path = tmp_path / "journal"
+    with (
+        small_disk(20),
+        pytest.warns(RuntimeWarning, match="File too large; results from here on are not kept") as warned,
+    ):
+        journal = opened(path)
+        journal.add({"digit": 1})
+    assert len(warned) == 1 and journal.entries == [{"digit": 1}]
+    with pytest.raises(ArgumentError, match="journal: cannot be written: File too large"):
+        journal.check()
+    assert opened(path).entries == [] and path.read_bytes() == HEAD
 
 
 def test_cached_results(keeping, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from base64 import b64encode
 
 import numpy as np
 import pytest
+from commands import small_disk
 from graphs import Net, frames
 from quantization_nets import small
 
@@ -179,6 +180,20 @@ def test_command(tmp_path):
     journal.mkdir()
     result = invoke(*words, "--again")
     assert result.exit_code == 2 and "out.onnx.journal: cannot be removed: " in result.stderr
+
+
+def test_a_full_disk_costs_the_journal_alone(tmp_path):
+    """The network is made all the same, with one warning; the file that does not fit is named."""
+    graph, path = small(), tmp_path / "journal"
+    photos = frames(graph, 3)
+    with small_disk(), pytest.warns(RuntimeWarning, match="journal: cannot be written: File too large") as warned:
+        made = quantize(graph, photos, method="minmax", journal=path)
+        with pytest.raises(ArgumentError, match="^[^:]*small.onnx: cannot be written: File too large$"):
+            made.save(tmp_path / "small.onnx")
+    assert len(warned) == 1
+    made.save(tmp_path / "small.onnx")
+    assert (tmp_path / "small.onnx").read_bytes() == onnx_bytes(quantize(graph, photos, method="minmax").written)
+    assert not path.exists()
 
 
 def test_the_command_goes_on(tmp_path, monkeypatch):

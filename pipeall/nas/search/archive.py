@@ -189,6 +189,7 @@ class History:
 
     def __init__(self, path: str | Path, search: Mapping[str, Any]):
         self._journal = Journal(path, "nas-history", search)
+        self._journal.check()
         self.scores: dict[Candidate, Score] = {}
         self.generations: dict[int, dict[str, Any]] = {}
         for index, entry in enumerate(self._journal.entries):
