@@ -1,4 +1,4 @@
-"""Quantised networks beside their floats: pipeall.quantize, onnxruntime's quantize_static, OpenVINO's NNCF, MNN's tool.
+"""Quantized networks beside their floats: pipeall.quantize, onnxruntime's quantize_static, OpenVINO's NNCF, MNN's tool.
 
     pip install onnxruntime openvino nncf MNN pillow
     python -m bench.engines.quantize [NETWORK ...] [--json FILE] [--by pipeall,NNCF,...] [--methods MinMax,KL,...]
@@ -15,7 +15,7 @@ Entropy, Percentile; weights int8 per channel, activations int8 (uint8 gives the
 performance and mixed, all pictures, biases corrected; run by OpenVINO. MNN: KL and EMA (ADMM takes all pictures as one
 batch, more than memory holds); it reads the pictures cut to the network's size, as 8-bit files.
 "file": pipeall's file, run by onnxruntime. onnxruntime and OpenVINO run what the files say, without int8 kernels: on
-x86 without VNNI the sums of theirs may saturate, which is no fault of the quantisation.
+x86 without VNNI the sums of theirs may saturate, which is no fault of the quantization.
 """
 
 import importlib.util
@@ -43,7 +43,7 @@ DETECTORS = ("nanodet_m_320", "yolox_nano_416")
 OTHERS, HELD = 200, 8  # pictures of CIFAR-10; frames whose tensors onnxruntime's tool holds at once
 COLUMNS = (
     "network", "by", "method", "classes changed", "mean change of probability .4f", "boxes found .3f", "boxes",
-    "quantised in [s] .0f",
+    "quantized in [s] .0f",
 )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 """Every distinct convolution of the five zoo networks on one core: median time natively measured, and GFLOP/s.
-And what reads much and computes little: reductions, normalisation, single elements and copies, beside what memory
+And what reads much and computes little: reductions, normalization, single elements and copies, beside what memory
 allows.
 
     pytest bench/kernels/bench_kernels.py --benchmark-only --benchmark-json=kernels.json
@@ -63,7 +63,7 @@ BOUND_BY_MEMORY = {  # name -> kind, params, shapes of the operands and of the r
     "softmax over channels": ("softmax_nd", dict(axis=1), [(257 * 257, 21)], (257 * 257, 21)),
     "softmax over channels, in cache": ("softmax_nd", dict(axis=1), [(1536, 21)], (1536, 21)),
     "softmax over columns": ("softmax_nd", dict(axis=0), [(80, 8400)], (80, 8400)),
-    "instance normalisation of NHWC": (
+    "instance normalization of NHWC": (
         "layernorm_nd",
         dict(axes=(0,), epsilon=1e-5, center=True),
         [(128 * 128, 64)],
@@ -81,11 +81,11 @@ PRODUCTS = {  # of an element of the first operand; none elsewhere
     "softmax over channels": EXP + 1,
     "softmax over channels, in cache": EXP + 1,
     "softmax over columns": EXP + 1,
-    "instance normalisation of NHWC": 2,
+    "instance normalization of NHWC": 2,
     "column by row": 1024,
     "exp": EXP,
 }
-READ_TWICE = ("instance normalisation of NHWC",)  # a column is 16384 rows long: no strip of a cache line's width fits
+READ_TWICE = ("instance normalization of NHWC",)  # a column is 16384 rows long: no strip of a cache line's width fits
 
 
 @pytest.mark.parametrize("name", BOUND_BY_MEMORY)

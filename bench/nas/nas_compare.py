@@ -71,7 +71,7 @@ def random_search(archive: Archive) -> None:
         archive.score(first_candidates(archive.space, 1, random))
 
 
-def regularised_evolution(archive: Archive, population: int = 20, sample: int = 5) -> None:
+def regularized_evolution(archive: Archive, population: int = 20, sample: int = 5) -> None:
     """Real et al. 2019: the best of a sample has a child with one change; the oldest dies."""
     random = np.random.default_rng(archive.seed)
     alive = deque(archive.score(first_candidates(archive.space, population, random)))
@@ -148,7 +148,7 @@ METHODS: dict[str, Callable[[Archive], None]] = {
     "random search": random_search,
     "Optuna TPE": optuna_tpe,
     "pymoo NSGA-II": pymoo_nsga2,
-    "regularized evolution": regularised_evolution,
+    "regularized evolution": regularized_evolution,
 }
 
 

@@ -3,7 +3,7 @@
     python -m bench.pipelines.boards [NETWORK ...] [--boards rk3588,rpi5]
 
 Then in half precision, of those components that have prices of it, and on integers. GPUs take no part in 8 bits: they
-compute floats. Networks of integers are quantised on noise, which makes no difference to times.
+compute floats. Networks of integers are quantized on noise, which makes no difference to times.
 
 Simulated, with the interval that holds four of five cases, beside the best time that anybody published of the board,
 with any engine, processor and precision of floats.
@@ -69,13 +69,13 @@ def short(part: Modelled) -> str:
     return part.core_type if part.core_type.startswith("Mali") else f"{part.count} {part.core_type}"
 
 
-def precise(model: BoardModel, graph: Graph, quantised: Graph) -> dict[str, tuple[Graph, list[str]]]:
+def precise(model: BoardModel, graph: Graph, quantized: Graph) -> dict[str, tuple[Graph, list[str]]]:
     """precision -> the network and the units, where a component has prices of halves, or all CPUs of integers."""
     cpus = [unit for unit, pricing in model.pricing.items() if isinstance(pricing, PriceList)]
     halves = {unit: f"{unit}@fp16" for unit in model.components if "fp16" in model.precisions(unit)}
     found = {"fp16": (graph, [halves.get(unit, unit) for unit in model.components])} if halves else {}
     whole = all("int8" in model.precisions(unit) for unit in cpus)
-    return found | ({"int8": (quantised, cpus)} if whole else {})
+    return found | ({"int8": (quantized, cpus)} if whole else {})
 
 
 def on_noise(graph: Graph) -> Graph:
@@ -103,7 +103,7 @@ def main() -> None:
     options.add_argument("--boards", type=names, default=list(PUBLISHED_MS))
     options = options.parse_args()
     graphs = {net: network(net) for net in options.networks}
-    quantised = {net: on_noise(graph) for net, graph in graphs.items()}
+    quantized = {net: on_noise(graph) for net, graph in graphs.items()}
     with (
         Record(options, *COLUMNS, keys=2) as record,
         Record(options, *SUMMARY, part="summary") as summary,
@@ -118,7 +118,7 @@ def main() -> None:
                 more = fps(profile, floating.plan), published(PUBLISHED_MS, name, net)
                 record.add(name, net, *rates, best.prediction.latency_ms, str(best.plan), *more)
                 ways = [("float32", best, rates[:3], slowest(profile))]
-                for precision, (form, units) in precise(model, graph, quantised[net]).items():
+                for precision, (form, units) in precise(model, graph, quantized[net]).items():
                     own = model.profile(form, units)
                     better, figures = rates_of(form, own, list(own.units))
                     gain = better.prediction.fps / best.prediction.fps

@@ -35,7 +35,7 @@ NETWORKS = (
     "mobilenet_v3_large", "mnasnet1_0", "shufflenet_v2_x1_0", "efficientnet_b0", "regnet_y_400mf", "convnext_tiny",
     "swin_t", "vit_b_16", "yolov8n", "sam",
 )  # fmt: skip
-QUANTISED = ("resnet18",)
+QUANTIZED = ("resnet18",)
 SIDES = {"yolov8n": 320, "sam": 512}  # of the picture; else 224
 MEMORY = 16e9
 PRODUCTS = ("conv", "linear", "matmul", "addmm", "bmm", "einsum")  # of fvcore
@@ -110,7 +110,7 @@ def files(net: torch.nn.Module, name: str, shape: tuple[int, ...], folder: str) 
     for exporter, dynamo in (("TorchScript", False), ("torch.export", True)):
         found[exporter] = Path(folder, f"{name}-{dynamo}.onnx")
         torch.onnx.export(net.eval(), (torch.randn(1, *shape),), found[exporter], dynamo=dynamo, verbose=False)
-    if name in QUANTISED:
+    if name in QUANTIZED:
         found["QDQ"] = Path(folder, f"{name}-qdq.onnx")
         quantize_static(found["TorchScript"], found["QDQ"], Noise(found["TorchScript"], shape))
     return found

@@ -154,8 +154,8 @@ def published(name: str) -> list[dict]:
 
 
 def graph(name: str, size: int) -> bytes:
-    """The ONNX graph with initialisers that have a shape and no data."""
-    batch = 2 if name == "inception_v3" else 1  # its auxiliary head normalises a single pixel
+    """The ONNX graph with initializers that have a shape and no data."""
+    batch = 2 if name == "inception_v3" else 1  # its auxiliary head normalizes a single pixel
     file = io.BytesIO()
     options = dict(training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, export_params=False)
     net, x = build(name), torch.zeros(batch, 3, size, size)

@@ -23,7 +23,7 @@ TASK = ("task", "labels", "decoder", "threshold", "iou", "top", "first_class")
 PIXELS = ("preprocess", "size", "resize", "fit", "filter", "channels", "scale", "mean", "std")
 
 task_options = under(
-    "What the outputs mean (default: as recognised)",
+    "What the outputs mean (default: as recognized)",
     click.option("--task", type=click.Choice(TASKS)),
     click.option(
         "--labels",
@@ -66,7 +66,7 @@ def pixels_given(options: Mapping[str, Any]) -> dict[str, Any]:
 def reader(graph: Graph, task: Mapping[str, Any], pixels: Mapping[str, Any]) -> Reader:
     """What reads the outputs, by the options of ``TASK`` and ``PIXELS`` that were given.
 
-    Raises ArgumentError, and ModelError for a network that is not recognised.
+    Raises ArgumentError, and ModelError for a network that is not recognized.
     """
     keys = dict(task)
     try:

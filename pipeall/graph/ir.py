@@ -190,7 +190,7 @@ class Graph:
         return tuple(({tensor.name: tensor for tensor in self.outputs} | counts).values())
 
     @property
-    def quantised(self) -> bool:
+    def quantized(self) -> bool:
         """Whether tensors of it are integers that stand for real numbers (``integers``)."""
         return any(tensor.quantization for tensor in self.tensors.values())
 

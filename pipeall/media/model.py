@@ -45,9 +45,9 @@ class Model:
     plan, board
         As for ``Pipeline``; default: chosen as there.
     task : str, optional
-        classify, detect, segment, points, text or embed; default as recognised.
+        classify, detect, segment, points, text or embed; default as recognized.
     decoder : str, optional
-        One of ``tasks.DECODERS``; default as recognised. A row of numbers that nothing is known of is a classifier's.
+        One of ``tasks.DECODERS``; default as recognized. A row of numbers that nothing is known of is a classifier's.
     labels, threshold, iou, most
         As for ``tasks.task``.
     first_class : int

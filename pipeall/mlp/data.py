@@ -70,7 +70,7 @@ class ValuedSamples:
         return self.y.shape[1]
 
     def batch(self, index: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-        """Features (samples, features) and targets (samples, outputs), standardised."""
+        """Features (samples, features) and targets (samples, outputs), standardized."""
         x, y = ((a[index] - mean) / by for a, (mean, by) in ((self.x, self.x_units), (self.y, self.y_units)))
         return x.astype(dtype), y.astype(dtype)
 
@@ -110,7 +110,7 @@ def split(name: str, output: str, loss: str, targets: int = 1, validation: float
     ``validation`` is held out in the same way.
 
     With labels, bytes are divided by 255, other features by their largest magnitude in training. With numbers, which y
-    is where it has two axes or the output is linear, features are standardised, and with a linear output y too.
+    is where it has two axes or the output is linear, features are standardized, and with a linear output y too.
 
     Raises ArgumentError naming the file.
     """

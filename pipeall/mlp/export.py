@@ -49,7 +49,7 @@ def to_graph(layers: Sequence[tuple[np.ndarray, np.ndarray]], activations: Seque
 def in_units(
     layers: Sequence[tuple[np.ndarray, np.ndarray]], x: tuple[np.ndarray, np.ndarray], y: tuple[np.ndarray, np.ndarray]
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The layers of a network on standardised numbers, changed so that it takes and gives numbers as they are.
+    """The layers of a network on standardized numbers, changed so that it takes and gives numbers as they are.
 
     ``x``, ``y``: (mean, deviation) of each feature and of each output, of which y is linear or (0, 1); float64.
     """

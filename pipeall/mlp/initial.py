@@ -1,7 +1,7 @@
 """Initial weights that are a function of their place: (seed, layer, row, column) of the whole network.
 
 They are thus the same on any number of ranks, and a rank makes only its own. The generator is counter-based: the place
-is the counter, mixed by the finaliser of SplitMix64 (Steele, Lea and Flood, 2014), which passes BigCrush on counters.
+is the counter, mixed by the finalizer of SplitMix64 (Steele, Lea and Flood, 2014), which passes BigCrush on counters.
 """
 
 from __future__ import annotations

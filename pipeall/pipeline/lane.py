@@ -44,7 +44,7 @@ def lowered_stages(
     Raises ArgumentError for groups that the network does not have, and for a unit of integers where it has none.
     """
     for unit in units or ():
-        if unit.device.precision == "int8" and not graph.quantised:
+        if unit.device.precision == "int8" and not graph.quantized:
             raise ArgumentError(
                 f"{unit.name}: expected a network that pipeall quantize makes, {graph.name} is of floats"
             )

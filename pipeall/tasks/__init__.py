@@ -1,13 +1,13 @@
 """What a network's outputs mean, in the picture's own pixels: classes, boxes, masks, points, text, vectors.
 
-find = pipeall.tasks.task(graph)                      # recognised, or task(graph, decoder="yolox")
+find = pipeall.tasks.task(graph)                      # recognized, or task(graph, decoder="yolox")
 placed = find.picture.placed((height, width), find.size)
 answer = find(engine(x), placed)                      # answer.boxes, answer.to_json()
 """
 
 from .answer import Answer, Box, Class, Mask, Text
 from .choose import Task, task
-from .decoder import DECODERS, Decoder, recognised
+from .decoder import DECODERS, Decoder, recognized
 from .labels import COCO_IDS
 from .text import cut_out
 
@@ -22,6 +22,6 @@ __all__ = [
     "Task",
     "Text",
     "cut_out",
-    "recognised",
+    "recognized",
     "task",
 ]

@@ -28,7 +28,7 @@ from . import (  # noqa: F401  register their decoders
 )
 from . import labels as known
 from .answer import Answer
-from .decoder import DECODERS, TASKS, Decoder, Scene, Signature, recognised, signature
+from .decoder import DECODERS, TASKS, Decoder, Scene, Signature, recognized, signature
 
 Labels = str | Path | Sequence[str] | Mapping[int, str]
 
@@ -108,7 +108,7 @@ def task(
 ) -> Task:
     """What a network's outputs mean.
 
-    decoder    name of one of ``DECODERS``; None: recognised from outputs, the file's name and its metadata
+    decoder    name of one of ``DECODERS``; None: recognized from outputs, the file's name and its metadata
     task       classify, detect, segment, points, text or embed: only decoders of it
     picture    how the network wants pictures; None: as the decoder's networks are trained
     labels     names of the classes: a file with one a line, a list, or a dict by number; None: those of the file or of
@@ -117,10 +117,10 @@ def task(
     iou        two boxes of a class that overlap by more, 0 to 1, are one thing
     most       boxes or classes given at most
 
-    Raises ArgumentError for a bad argument, ModelError for a network that is not recognised or has no picture as input.
+    Raises ArgumentError for a bad argument, ModelError for a network that is not recognized or has no picture as input.
     """
     seen = signature(graph)
-    entry = DECODERS[decoder] if decoder else recognised(graph, task)
+    entry = DECODERS[decoder] if decoder else recognized(graph, task)
     if task not in (None, entry.task):
         raise ArgumentError(f"decoder {entry.name!r} is of the task {entry.task}, not of {task}")
     if decoder:

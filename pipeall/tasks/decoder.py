@@ -50,7 +50,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a decoder may be recognised by.
+    """What a decoder may be recognized by.
 
     name      of the graph: its file's
     size      height and width of the input
@@ -160,7 +160,7 @@ def signature(graph: Graph) -> Signature:
 
 
 @checked(graph=network, task=optional(one_of(*TASKS)))
-def recognised(graph: Graph, task: str | None = None) -> Decoder:
+def recognized(graph: Graph, task: str | None = None) -> Decoder:
     """The one decoder that a network's outputs, its file's name and metadata are of; ``task``: one of that task.
 
     Raises ModelError, which lists the decoders to choose from, where none is sure or more than one.

@@ -89,7 +89,7 @@ def _is_line(signature: Signature) -> bool:
 
 
 def characters(metadata: dict[str, str]) -> tuple[str, ...]:
-    """What the classes of a recogniser stand for, from its file: blank first, a space last."""
+    """What the classes of a recognizer stand for, from its file: blank first, a space last."""
     listed = metadata.get("character", "")
     return ("", *listed.removesuffix("\n").split("\n"), " ") if listed else ()
 
@@ -97,7 +97,7 @@ def characters(metadata: dict[str, str]) -> tuple[str, ...]:
 @decoder(
     "ctc",
     "text",
-    "CTC recognisers (PP-OCR's): (1, steps, characters), probabilities; the first is the blank, the last the space",
+    "CTC recognizers (PP-OCR's): (1, steps, characters), probabilities; the first is the blank, the last the space",
     Picture(fit="letterbox", value=127, channels="BGR", centered=False, mean=127.5, std=127.5),
     lambda s: len(s.shapes) == 1 and len(s.shapes[0]) == 3 and s.shapes[0][2] > 2,
     likely=_is_line,

@@ -1,4 +1,4 @@
-"""What a network says of a picture, as its user counts classes: the task as recognised, or a plain classifier's."""
+"""What a network says of a picture, as its user counts classes: the task as recognized, or a plain classifier's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import labels as known
 from .answer import Answer, Class
 from .choose import Labels, Task, task
 from .classify import IMAGENET
-from .decoder import DECODERS, recognised, signature
+from .decoder import DECODERS, recognized, signature
 from .preset import preset_picture
 
 
@@ -67,7 +67,7 @@ def reader(
     """``kind``: the task; ``scores``: threshold and iou; the rest as for ``task``.
 
     A row of numbers that nothing is known of is a classifier's, whose classes begin at output ``first_class``. Raises
-    ArgumentError, and ModelError for a network that is not recognised.
+    ArgumentError, and ModelError for a network that is not recognized.
     """
     decoder = decoder or _decoder(graph, kind)
     seen = signature(graph)
@@ -84,9 +84,9 @@ def reader(
 
 
 def _decoder(graph: Graph, kind: str | None) -> str:
-    """The decoder of what is recognised."""
+    """The decoder of what is recognized."""
     try:
-        return recognised(graph, kind).name
+        return recognized(graph, kind).name
     except ModelError:
         if kind in (None, "classify") and DECODERS["classify"].reads(signature(graph)):
             return "classify"

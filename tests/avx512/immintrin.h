@@ -245,7 +245,7 @@ static inline void emulated_mask_storeu_ps(float *p, __mmask16 mask, emulated_ps
 
 static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_storeu_ps(p, 0xffff, a); }
 
-#undef _mm512_roundscale_ps /* macros without optimisation */
+#undef _mm512_roundscale_ps /* macros without optimization */
 #undef _mm512_slli_epi32
 #undef _mm512_srai_epi32
 #undef _mm512_permute_ps

@@ -350,7 +350,7 @@ def test_a_detector_finds_what_is_to_be_seen(data_dir, tmp_path):
         ("yunet_n_dynamic.onnx", "jetson_humans_1.jpg", "face"),
     ],
 )
-def test_other_tasks_are_recognised_and_shown(data_dir, tmp_path, model, scene, part):
+def test_other_tasks_are_recognized_and_shown(data_dir, tmp_path, model, scene, part):
     about = json.loads((data_dir / "edge" / "edge.json").read_text())[model]
     (h, w), channels = about["size"], (1 if about["layout"] == "NCHW" else 4)
     shape = f"1,3,{h},{w}" if channels == 1 else f"1,{h},{w},3"

@@ -1,4 +1,4 @@
-"""Quantised networks in 8 bits: which ops become integer ones, and what they compute, against onnxruntime and NumPy."""
+"""Quantized networks in 8 bits: which ops become integer ones, and what they compute, against onnxruntime and NumPy."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Quantised ONNX files against onnxruntime: each operator alone, and what its own tool quantizes."""
+"""Quantized ONNX files against onnxruntime: each operator alone, and what its own tool quantizes."""
 
 import numpy as np
 import onnx

@@ -265,7 +265,7 @@ def test_flatten_before_fc_is_dropped():
         ((2, 3, 20), (1, 0, 2), "transpose"),
     ],
 )
-def test_channel_shuffle_is_recognised(split, perm, op):
+def test_channel_shuffle_is_recognized(split, perm, op):
     net = Net(IMAGE)
     x = net.op("reshape", "x0", shape=(1, 120))
     x = net.op("transpose", net.op("reshape", x, shape=split), perm=perm)

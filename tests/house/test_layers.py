@@ -250,7 +250,7 @@ def test_no_room_is_empty():
         ("_kernels/x.pyx", "cimport cython", None),
     ],
 )
-def test_imports_are_recognised(tmp_path, where, source, expected):
+def test_imports_are_recognized(tmp_path, where, source, expected):
     file = tmp_path / Path(where).name
     file.write_text(source.strip() if file.suffix == ".py" else source)
     assert [imported_room(PACKAGE / where, *found) for found in imports(file)] == [expected]
@@ -288,7 +288,7 @@ def private_names(source):
         ("self._own = os._exit(type(x).__name__ + '_text')", []),
     ],
 )
-def test_private_names_are_recognised(source, expected):
+def test_private_names_are_recognized(source, expected):
     assert list(private_names(source)) == expected
 
 

@@ -95,7 +95,7 @@ class Calls:
             pipeall.keep_float32: {"graph": graph, "names": []},
             pipeall.quantize: {"model": graph, "samples": [self.x, self.x], "method": "minmax"},
             tasks.task: {"graph": seen, "decoder": "segment"},
-            tasks.recognised: {"graph": seen},
+            tasks.recognized: {"graph": seen},
             zoo.squeezenet: {},
             pipeall.demo.text_reader: {},
             graph.finer: {"max_crossing": 2},

@@ -50,7 +50,7 @@ def test_sdist_has_every_source_and_nothing_built(sdist):
 
 @pytest.mark.full
 def test_wheel_from_the_sdist_offline_without_a_compiler_to_use_it(sdist, tmp_path):
-    compiler = tmp_path / "cc"  # does not optimise for minutes: what the wheel holds is looked at, not its speed
+    compiler = tmp_path / "cc"  # does not optimize for minutes: what the wheel holds is looked at, not its speed
     compiler.write_text('#!/bin/sh\nexec gcc "$@" -O0 -g0\n')
     compiler.chmod(0o755)
     build = ("--no-index", "--no-build-isolation", "--no-deps", "-w", str(tmp_path))

@@ -225,7 +225,7 @@ def test_pictures_to_calibrate_with(model, folder):
     ]
     made = pipeall.quantize(model.graph, model.pictures(folder), input=model.picture, method="minmax")
     same = model.quantize(folder, method="minmax")
-    assert made.graph.quantised and same.report.tensors == made.report.tensors
+    assert made.graph.quantized and same.report.tensors == made.report.tensors
 
 
 def test_close_ends_all_threads(file, board):

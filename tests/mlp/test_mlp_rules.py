@@ -1,4 +1,4 @@
-"""Optimiser steps against torch.optim in float64, and trainings that go on as if they had not been interrupted."""
+"""Optimizer steps against torch.optim in float64, and trainings that go on as if they had not been interrupted."""
 
 import numpy as np
 import pytest

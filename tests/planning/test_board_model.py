@@ -111,7 +111,7 @@ def test_squeezenet_of_the_vim3_has_the_published_totals(a311d):
     assert set(profile.units["gpu"].power_w) == {a311d.model.mean_power_w["gpu"]}
 
 
-def test_a_network_is_recognised_by_its_sizes_not_its_name(a311d):
+def test_a_network_is_recognized_by_its_sizes_not_its_name(a311d):
     graph = replace(zoo_net("alexnet"), name="other")
     assert a311d.model.profile(graph).units == a311d.model.profile(zoo_net("alexnet")).units
     assert a311d.model.profile(zoo_net("resnet50")).about["times"] == "regression"  # v1.5; slim was measured

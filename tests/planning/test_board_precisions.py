@@ -41,7 +41,7 @@ def typed():
 
 
 @pytest.fixture(scope="module")
-def quantised():
+def quantized():
     return to_int8(chain())
 
 
@@ -50,8 +50,8 @@ def total(model, graph, unit):
 
 
 @pytest.mark.parametrize("precision, type_, dtype", [("fp16", "f16:", "float16"), ("int8", "s8:", "int8")])
-def test_kernels_have_the_type_that_they_make(precision, type_, dtype, quantised):
-    graph = quantised if precision == "int8" else small_net()
+def test_kernels_have_the_type_that_they_make(precision, type_, dtype, quantized):
+    graph = quantized if precision == "int8" else small_net()
     steps = lower(subgraph(graph, 0, len(graph.groups)), fp16=precision == "fp16").steps
     found = price_list.works(graph, integers="neon", precision=precision)
     assert [work.kernel.startswith(type_) for work in found] == [step.dst.dtype == dtype for step in steps]
@@ -86,11 +86,11 @@ def test_layers_of_one_pixel_have_a_kernel_for_each_precision(precision, kernel)
     assert kept == ("gemv" if precision == "fp16" else kernel)
 
 
-def test_units_are_those_that_have_prices(typed, quantised):
+def test_units_are_those_that_have_prices(typed, quantized):
     default = ["big", "little", "gpu"]
     others = ["big@fp32", "big@fp16", "big@mixed", "little@fp32", "gpu@fp16"]
     assert typed.model.units(small_net()) == [*default, *others]
-    assert set(typed.model.units(quantised)) == {*default, *others, "big@int8"}
+    assert set(typed.model.units(quantized)) == {*default, *others, "big@int8"}
     assert list(typed.model.profile(small_net()).units) == default
     lacks = r"unit 'little@fp16': expected one of the model rk3588 \(nothing known of its Cortex-A55 in fp16\): big, "
     with pytest.raises(ArgumentError, match=lacks):
@@ -128,29 +128,29 @@ def test_ncnns_times_of_gpus_are_of_half_precision():
     assert sum(profile.units["gpu@fp16"].ms) == sum(profile.units["gpu"].ms) == pytest.approx(9.2)
 
 
-def test_precisions_have_their_own_prices(typed, quantised):
+def test_precisions_have_their_own_prices(typed, quantized):
     graph = zoo_net("mobilenet")
     assert total(typed.model, graph, "big@fp32") == total(typed.model, graph, "big")
     assert total(typed.model, graph, "big@fp16") < (HALVES + 0.1) * total(typed.model, graph, "big")
-    assert total(typed.model, quantised, "big") == total(typed.model, quantised, "big@int8")
-    assert total(typed.model, quantised, "big") < total(typed.model, quantised, "big@fp32")
-    floats = price_list.works(quantised, precision="fp32")  # a list without prices of integers
+    assert total(typed.model, quantized, "big") == total(typed.model, quantized, "big@int8")
+    assert total(typed.model, quantized, "big") < total(typed.model, quantized, "big@fp32")
+    floats = price_list.works(quantized, precision="fp32")  # a list without prices of integers
     assert not any(work.kernel.startswith("s8:") for work in floats)
-    little = typed.model.pricing["little"].group_ms(price_list.GroupWork(floats, len(quantised.groups)))
-    assert typed.model.profile(quantised).units["little"].ms == pytest.approx(tuple(little))
+    little = typed.model.pricing["little"].group_ms(price_list.GroupWork(floats, len(quantized.groups)))
+    assert typed.model.profile(quantized).units["little"].ms == pytest.approx(tuple(little))
 
 
-def test_a_gpu_computes_a_quantised_network_in_floats(typed, quantised):
+def test_a_gpu_computes_a_quantized_network_in_floats(typed, quantized):
     by_bytes_written = (0.0, 0.0, 0.0, 0.0, 1.0, 0.0)
     model = replace(typed.model, pricing={**typed.model.pricing, "gpu": Regression(by_bytes_written)})
-    floats = sum(tensor.nbytes for tensor in dequantized(quantised).tensors.values()) / 1e6
-    assert 0.8 * floats < sum(model.profile(quantised).units["gpu"].ms) <= floats  # the input is not written
+    floats = sum(tensor.nbytes for tensor in dequantized(quantized).tensors.values()) / 1e6
+    assert 0.8 * floats < sum(model.profile(quantized).units["gpu"].ms) <= floats  # the input is not written
 
 
-def test_errors_are_those_of_what_computes(typed, quantised):
+def test_errors_are_those_of_what_computes(typed, quantized):
     units = ["big", "big@fp16", "little"]
     assert typed.model.profile(small_net(), units).error == {"big": 0.2, "big@fp16": 0.2, "little": 0.1}
-    assert typed.model.profile(quantised).error == {"big": 0.4, "little": 0.1, "gpu": 0.3}
+    assert typed.model.profile(quantized).error == {"big": 0.4, "little": 0.1, "gpu": 0.3}
 
 
 def test_contention_and_links_hold_in_every_precision(typed):

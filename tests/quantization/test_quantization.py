@@ -167,13 +167,13 @@ def test_the_file_is_the_network(made, tmp_path):
     assert all(np.array_equal(again.constants[name], array) for name, array in graph.constants.items())
 
 
-@pytest.mark.parametrize("optimised", [False, True])
-def test_onnxruntime_gives_the_same_answers(made, tmp_path, optimised):
+@pytest.mark.parametrize("optimized", [False, True])
+def test_onnxruntime_gives_the_same_answers(made, tmp_path, optimized):
     """Probabilities: where a value between two levels goes the other way, by less than a hundredth."""
     ort = pytest.importorskip("onnxruntime", reason="needs pipeall[peers]")
     made[1].save(tmp_path / "small.onnx")
     options = ort.SessionOptions()
-    if not optimised:
+    if not optimized:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = ort.InferenceSession(tmp_path / "small.onnx", options, providers=["CPUExecutionProvider"])
     with Engine(made[1].graph) as engine:

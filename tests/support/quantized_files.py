@@ -1,4 +1,4 @@
-"""Quantised ONNX files, of one node or small, and onnxruntime's results of them."""
+"""Quantized ONNX files, of one node or small, and onnxruntime's results of them."""
 
 import numpy as np
 import onnx

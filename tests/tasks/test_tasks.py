@@ -211,4 +211,4 @@ def test_networks_of_other_tasks_are_refused(name, data_dir):
 
     network = next(n for n in edge_networks.networks(data_dir / "edge") if n.name == name)
     with pytest.raises(ModelError, match="no decoder reads its outputs|is not clear|expected one input"):
-        tasks.recognised(network.load())
+        tasks.recognized(network.load())

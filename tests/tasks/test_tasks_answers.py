@@ -167,7 +167,7 @@ def test_classes_of_logits_and_of_probabilities(done):
 def test_maps_of_classes(shape):
     pixels = np.random.default_rng(0).integers(0, 21, shape)
     graph = network({"y": shape}, (6, 8), dtype="int64")
-    assert tasks.recognised(graph).name == "class-map"
+    assert tasks.recognized(graph).name == "class-map"
     found = tasks.task(graph, labels=labels.VOC)(pixels, placed_whole((6, 8)))
     assert np.array_equal(found.mask.pixels, pixels.reshape(6, 8)) and found.mask.names == labels.VOC
 
@@ -244,7 +244,7 @@ def test_bad_outputs(detector, given, said):
         (network({"y": (1, 10)}, SIZE, shape=(2, 3, 8, 8)), r"expected one input .*, got x \(2, 3, 8, 8\)"),
     ],
 )
-def test_networks_that_are_not_recognised(graph, said):
+def test_networks_that_are_not_recognized(graph, said):
     with pytest.raises(ModelError, match=said) as caught:
         tasks.task(graph)
     assert re.fullmatch("network: .*", str(caught.value))

@@ -18,7 +18,7 @@ from pipeall import tasks
 from pipeall.tasks.contours import clockwise, connected, outline, rectangle
 
 LINES = ("Networks on Arm boards", "17 frames, 42.5 ms")
-LINE_SIZE = [48, 960]  # the recogniser takes any width
+LINE_SIZE = [48, 960]  # the recognizer takes any width
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,7 @@ def test_yolox():
 
     y = written(len(CELLS), 1, 85, encode)
     graph = network({"output": y.shape}, SIZE, op="conv")
-    assert tasks.recognised(graph).name == "yolox"
+    assert tasks.recognized(graph).name == "yolox"
     same(answer(graph, {"output": y}))
 
 
@@ -72,14 +72,14 @@ def test_yolox():
 def test_with_objectness_and_decoded(name, anchors):
     y = written(len(CELLS) * anchors, anchors, 85, decoded)
     graph = network({"output": y.shape}, SIZE, name=f"{name}_s", op="mul")
-    assert tasks.recognised(graph).name == name
+    assert tasks.recognized(graph).name == name
     same(answer(graph, {"output": y}))
 
 
 def test_without_objectness():
     y = written(len(CELLS), 1, 84, lambda box, *at: [*middle(box), *of_class(box[5], box[4] * at[3])])
     graph = network({"output0": (1, 84, len(CELLS))}, SIZE)
-    assert tasks.recognised(graph).name == "yolov8"
+    assert tasks.recognized(graph).name == "yolov8"
     same(answer(graph, {"output0": y.transpose(0, 2, 1)}))
 
 
@@ -87,7 +87,7 @@ def test_end_to_end():
     y = np.zeros((1, 300, 6))
     y[0, :3] = BOXES[::-1]
     graph = network({"output0": y.shape}, SIZE)
-    assert tasks.recognised(graph).name == "yolov10"
+    assert tasks.recognized(graph).name == "yolov10"
     same(answer(graph, {"output0": y}))
 
 
@@ -126,7 +126,7 @@ def test_heads_with_anchors(name, anchors, way, layout):
         outputs = [y[None] if layout == "apart" else y.transpose(1, 2, 0, 3)[None] for y in maps]
     named = {f"o{i}": y for i, y in enumerate(outputs[::-1])}  # in any order
     graph = network({key: y.shape for key, y in named.items()}, SIZE, name=name, op="conv")
-    assert tasks.recognised(graph).name == f"{name.removesuffix('s')}-heads"
+    assert tasks.recognized(graph).name == f"{name.removesuffix('s')}-heads"
     same(answer(graph, named))
 
 
@@ -136,7 +136,7 @@ def test_version_4_as_edges_and_classes():
         boxes[0, row * 7, 0] = np.array(box[:4]) / (160, 96, 160, 96)
         scores[0, row * 7] = of_class(box[5], box[4])
     graph = network({"boxes": boxes.shape, "confs": scores.shape}, SIZE)
-    assert tasks.recognised(graph).name == "yolov4"
+    assert tasks.recognized(graph).name == "yolov4"
     same(answer(graph, {"boxes": boxes, "confs": scores}))
 
 
@@ -153,7 +153,7 @@ def test_version_8_without_its_decoding():
             y[0, others, row, column] = -50
         y[0, 64 + box[5], row, column] = logit(box[4])
     graph = network({f"o{s}": y.shape for s, y in zip(STRIDES, maps, strict=True)}, SIZE, name="yolo11n", op="conv")
-    assert tasks.recognised(graph).name == "yolov8-heads"
+    assert tasks.recognized(graph).name == "yolov8-heads"
     same(answer(graph, {f"o{s}": y for s, y in zip(STRIDES, maps, strict=True)}))
 
 
@@ -170,7 +170,7 @@ def test_masks(version):
         rows[row * 3] = [*middle(box), *more, *of_class(box[5], box[4]), *coefficients[row]]
     y = rows[None] if version == 5 else rows.T[None]
     graph = network({"output0": y.shape, "output1": prototypes.shape}, SIZE)
-    assert tasks.recognised(graph).name == f"yolov{version}-seg"
+    assert tasks.recognized(graph).name == f"yolov{version}-seg"
     found = answer(graph, {"output0": y, "output1": prototypes})
     same(found)
     for box in found.boxes:
@@ -184,7 +184,7 @@ def test_key_points():
     points = np.stack((np.arange(17) * 5.0, np.arange(17) * 3.0, np.linspace(0.1, 0.9, 17)), 1)
     y[0, :, 30] = [*middle(BOXES[0]), 0.9, *points.ravel()]
     graph = network({"output0": y.shape}, SIZE)
-    assert tasks.recognised(graph).name == "yolov8-pose"
+    assert tasks.recognized(graph).name == "yolov8-pose"
     found = answer(graph, {"output0": y})
     same(found, [(*BOXES[0][:5], 0)])
     assert np.array(found.boxes[0].points) == pytest.approx(points, abs=1e-4) and found.point_names[0] == "nose"
@@ -200,7 +200,7 @@ def test_what_a_file_says_of_itself_is_believed():
     assert found.boxes[0].points == ((7, 7, 7),) * 21 and found.point_names == ()
     turned = network({"output0": (1, 20, len(CELLS))}, SIZE, metadata={"task": "obb"})
     with pytest.raises(pipeall.ModelError, match="give decoder="):
-        tasks.recognised(turned)
+        tasks.recognized(turned)
 
 
 def test_nanodet_plus():
@@ -214,7 +214,7 @@ def test_nanodet_plus():
         y[0, row, 80 + side * 8 + int(distance)] = 0
         y[0, row, 80 + side * 8 + int(np.ceil(distance))] = 0
     graph = network({"output": y.shape}, SIZE, name="nanodet-plus-m")
-    assert tasks.recognised(graph).name == "nanodet-plus"
+    assert tasks.recognized(graph).name == "nanodet-plus"
     same(answer(graph, {"output": y}), [box])
 
 
@@ -226,7 +226,7 @@ def test_fastestdet():
         place = np.arctanh(x / 16 - column), np.arctanh(z / 16 - row), logit(w / 160), logit(h / 96)
         y[0, :, row, column] = [(box[4] / 0.9**0.4) ** (1 / 0.6), *place, *of_class(box[5], 0.9)]
     graph = network({"758": y.shape}, SIZE)
-    assert tasks.recognised(graph).name == "fastestdet"
+    assert tasks.recognized(graph).name == "fastestdet"
     same(answer(graph, {"758": y}, threshold=0.55))
 
 
@@ -243,5 +243,5 @@ def test_ultraface_as_its_authors_export_it():
     scores, boxes = np.zeros((1, 4420, 2)), np.zeros((1, 4420, 4))
     scores[0, 100, 1], boxes[0, 100] = 0.9, (0.25, 0.5, 0.5, 1.5)
     graph = network({"scores": scores.shape, "boxes": boxes.shape}, (240, 320), op="mul")
-    assert tasks.recognised(graph).name == "ultraface"
+    assert tasks.recognized(graph).name == "ultraface"
     same(answer(graph, {"scores": scores, "boxes": boxes}), [(80, 120, 160, 240, 0.9, 0)], ["face"])

@@ -28,7 +28,7 @@ class Cluster:
 
     ``capacity`` is the kernel's (1024: the fastest core at its highest clock); ``l2_bytes`` and ``l3_bytes``
     are of one cache, whoever shares it; ``l2_cores`` of these cores share one. ``why`` says in one line how the
-    cluster was recognised.
+    cluster was recognized.
     """
 
     name: str

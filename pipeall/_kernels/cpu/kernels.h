@@ -65,7 +65,7 @@ typedef struct pa_step {
 
 #ifdef __OPTIMIZE__
 #define PA_INLINE static inline __attribute__((always_inline, unused))
-#else /* what is not optimised keeps every branch of every copy: 1 GB and minutes to compile */
+#else /* what is not optimized keeps every branch of every copy: 1 GB and minutes to compile */
 #define PA_INLINE static inline __attribute__((unused))
 #endif
 

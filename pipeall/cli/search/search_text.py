@@ -94,7 +94,7 @@ def halves_lines(graph: Graph, outcome: Outcome, asked: Request, board: Board) -
     if not board.model or asked.units or asked.objective != "throughput" or asked.max_latency_ms:
         return []
     halves = [f"{name}@fp16" for name in board.components if "fp16" in board.model.precisions(name)]
-    if not halves or graph.quantised:
+    if not halves or graph.quantized:
         return []
     single = list(outcome.profile.units)
     best = search(graph, board.model.profile(graph, [*single, *halves]), top=1, cores=cores_of(board)).ranked[0]

@@ -26,7 +26,7 @@ def dequantized(graph: Graph) -> Graph:
 
 def dequantized_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph, tuple[Border, ...]]:
     """The same with cuts inside, in the order of their nodes, and where these lie then."""
-    quantized = graph.quantised
+    quantized = graph.quantized
     stored = any(node.op in ("quantize", "dequantize") for node in graph.nodes)
     if not (quantized or stored):
         return graph, tuple(borders)

@@ -144,14 +144,14 @@ class _Integers:
     def graph(self) -> Graph:
         self.tensors = {tensor.name: tensor for tensor in self.source.inputs}
         self.constants: dict[str, np.ndarray] = {}
-        self.quantised: dict[str, Quantization] = {}
+        self.quantized: dict[str, Quantization] = {}
         nodes: list[Node] = []
         for node in self.source.nodes:
             if node.output not in self.merged:
                 nodes += self._made(node)
         read = {name for node in nodes for name in node.inputs}
         constants = {name: array for name, array in (self.source.constants | self.constants).items() if name in read}
-        levels = {name: levels for name, levels in (dict(self.source.levels) | self.quantised).items() if name in read}
+        levels = {name: levels for name, levels in (dict(self.source.levels) | self.quantized).items() if name in read}
         return replace(self.source, nodes=tuple(nodes), tensors=self.tensors, constants=constants, levels=levels)
 
     def _name(self, name: str) -> str:
@@ -228,5 +228,5 @@ class _Integers:
 
     def _whole(self, name: str, array: np.ndarray, levels: Quantization) -> str:
         whole = self._fresh(f"{name}/int8")
-        self.constants[whole], self.quantised[whole] = array, levels
+        self.constants[whole], self.quantized[whole] = array, levels
         return whole

@@ -31,7 +31,7 @@ FLOAT_MAX = np.finfo(np.float32).max
 def rewrite(graph: Graph) -> Graph:
     """The simplified graph. Folding rounds weights, biases and 1 + gate once more to float32; all else is exact.
     A graph that computes with integers (``integers``) is as simple as it can be."""
-    if graph.quantised:
+    if graph.quantized:
         return graph
     draft = Draft(multiplied(graph))
     changed = True

@@ -172,7 +172,7 @@ def allowed_precisions(
 
 def _named(graph: Graph, component: str, precision: str) -> Unit:
     """A component in a precision. Alone it is fp32, but that CPUs compute quantized networks in 8 bits then."""
-    if precision == "fp32" and not (graph.quantised and "fp32" in traits_of(component).precisions):
+    if precision == "fp32" and not (graph.quantized and "fp32" in traits_of(component).precisions):
         return Unit(component)
     return Unit(component, None, precision)
 
@@ -183,7 +183,7 @@ def _check_able(graph: Graph, component: str, precision: str, board: Board) -> N
         return
     if precision not in (has := traits_of(component).precisions):
         raise DeviceError(f"a {component} has {', '.join(dict.fromkeys(('fp32', *has)))}")
-    if precision == "int8" and not graph.quantised:
+    if precision == "int8" and not graph.quantized:
         raise DeviceError(f"{graph.name} is not quantized; pipeall quantize makes such a network of it")
     board.component(Unit(component, None, precision))
 

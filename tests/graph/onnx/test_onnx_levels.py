@@ -153,7 +153,7 @@ def test_a_convolution_between_levels(kinds, empty):
         node("DequantizeLinear", ["cq", "sy", "zx"]),
     ]
     graph = agrees(nodes, {"x": rand(1, 3, 6, 6)}, constants, quantum=0.3)
-    assert graph.quantised == (kinds == (U8, I8))  # an empty channel keeps no layer from 8 bits
+    assert graph.quantized == (kinds == (U8, I8))  # an empty channel keeps no layer from 8 bits
 
 
 # ---- products of com.microsoft ----

@@ -1,4 +1,4 @@
-"""Attention and embeddings of com.microsoft, as onnxruntime's optimiser writes them, against onnxruntime."""
+"""Attention and embeddings of com.microsoft, as onnxruntime's optimizer writes them, against onnxruntime."""
 
 import numpy as np
 import onnx_models

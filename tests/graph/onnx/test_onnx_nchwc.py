@@ -1,5 +1,5 @@
 """Convolutions in blocks of channels, as onnxruntime's ORT_ENABLE_ALL writes them for the processor, against the
-networks that it optimised."""
+networks that it optimized."""
 
 import re
 
@@ -46,7 +46,7 @@ def network(name, channels):
     return parsed(body, inputs, "z, y" if "z =" in body else "y", constants, 17)
 
 
-def optimised(proto, folder):
+def optimized(proto, folder):
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     options.optimized_model_filepath, options.log_severity_level = str(folder / "all.onnx"), 3
@@ -57,10 +57,10 @@ def optimised(proto, folder):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("channels", [12, 16, 24, 48])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_optimised_by_onnxruntime(name, channels, tmp_path):
+def test_optimized_by_onnxruntime(name, channels, tmp_path):
     proto = network(name, channels)
     feeds = {"x": rand(*[dim.dim_value for dim in proto.graph.input[0].type.tensor_type.shape.dim], seed=9)}
-    found, expected = run_graph(load(optimised(proto, tmp_path)), feeds), onnx_models.run(proto, feeds)
+    found, expected = run_graph(load(optimized(proto, tmp_path)), feeds), onnx_models.run(proto, feeds)
     for output, array in expected.items():
         np.testing.assert_allclose(found[output], array, rtol=0, atol=TOLERANCE * np.abs(array).max())
 

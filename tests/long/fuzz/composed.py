@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, load, numpy_helper, save
-from unoptimised import Alone
+from unoptimized import Alone
 
 LARGEST, HALF_LARGEST = 1e5, 2e3  # what a node may give, so that nothing overflows
 MOST_ELEMENTS = 20_000

@@ -1,5 +1,5 @@
 """What is right about a composition: the verdict over every way to compute it, against onnxruntime without its
-optimisations.
+optimizations.
 
 The tolerance is derived. onnxruntime computes each node once more from inputs that carry the rounding errors so far,
 some times over; what the outputs then vary by is what rounding may do to them. An element that jumps under it (a
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from composed import Case, values_of
-from unoptimised import Alone
+from unoptimized import Alone
 
 import pipeall
 from pipeall.graph.ops import run_graph
@@ -243,7 +243,7 @@ def ways(case: Case) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     model = case.model()
     for told, rewrite in (("", True), (" without rewriting", False)):
         graph = pipeall.load(model, rewrite=rewrite)
-        if not graph.quantised:
+        if not graph.quantized:
             taken = {tensor.name: case.feeds[tensor.name].astype(tensor.dtype) for tensor in graph.inputs}
             reference = run_graph(graph, taken, dtype=np.float32)
             yield f"the reference{told}", {name: value.astype(case.outputs[name]) for name, value in reference.items()}

@@ -4,7 +4,7 @@
     python tests/long/fuzz/run.py windows --minutes 60    # C: libFuzzer with AddressSanitizer and UBSan, by clang
 
 All but windows need ``pip install atheris``. The corpus grows in ``--corpus`` (default: under PIPEALL_CACHE) from the
-seeds that ``seeds.py`` makes. A finding is written beside it; minimised, it belongs into
+seeds that ``seeds.py`` makes. A finding is written beside it; minimized, it belongs into
 tests/long/fuzz/findings/TARGET, which test_fuzz.py replays.
 """
 
@@ -22,7 +22,7 @@ MEMORY_MB = 3000
 SECONDS = 20  # one input that takes longer is a finding
 
 
-def native_fuzzer(folder: Path, optimise: str = "-O1") -> Path:
+def native_fuzzer(folder: Path, optimize: str = "-O1") -> Path:
     """The libFuzzer program of windows.c; -O0 compiles in seconds and runs a tenth as fast."""
     kernels = REPOSITORY / "pipeall" / "_kernels" / "cpu"
     sources = [path for path in sorted(kernels.rglob("*.c")) if not path.with_suffix(".pyx").exists()]
@@ -31,7 +31,7 @@ def native_fuzzer(folder: Path, optimise: str = "-O1") -> Path:
         "clang",
         "-std=c11",
         "-D_GNU_SOURCE",
-        optimise,
+        optimize,
         "-gline-tables-only",
         "-fsanitize=fuzzer,address,undefined",
     ]

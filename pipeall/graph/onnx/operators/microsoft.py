@@ -1,4 +1,4 @@
-"""Operators of the domain com.microsoft, which onnxruntime's optimiser and exporters write, in operators of ONNX."""
+"""Operators of the domain com.microsoft, which onnxruntime's optimizer and exporters write, in operators of ONNX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention of the domain com.microsoft, which onnxruntime's optimiser writes of BERT, in operators of ONNX."""
+"""Attention of the domain com.microsoft, which onnxruntime's optimizer writes of BERT, in operators of ONNX."""
 
 from __future__ import annotations
 

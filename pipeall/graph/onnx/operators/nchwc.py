@@ -1,4 +1,4 @@
-"""Convolutions and pools of com.microsoft.nchwc, which onnxruntime writes where it optimises for one processor.
+"""Convolutions and pools of com.microsoft.nchwc, which onnxruntime writes where it optimizes for one processor.
 
 Their tensors are (samples, channels, rows, columns) whose channels are filled up with zeros to whole blocks of the
 processor. In what order they lie in memory is its own matter, but the file holds the weights of convolutions so:
@@ -48,7 +48,7 @@ def block_of(nodes: Sequence[OnnxNode], constants: Mapping[str, np.ndarray]) -> 
         message = (
             "its weights of com.microsoft.nchwc may lie in blocks of 8 or 16 channels, and nothing in the file says"
         )
-        way_on = "should results be wrong, optimise it again with ORT_ENABLE_EXTENDED"
+        way_on = "should results be wrong, optimize it again with ORT_ENABLE_EXTENDED"
         warnings.warn(f"{message} which: 16 is taken, as of processors with AVX-512; {way_on}", stacklevel=2)
     return BLOCKS[0] if gain <= -CERTAIN else BLOCKS[1]
 

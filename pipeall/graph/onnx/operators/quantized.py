@@ -1,4 +1,4 @@
-"""Quantised networks in ops on real numbers: QDQ files and operators on integers (QOperator), by their definitions.
+"""Quantized networks in ops on real numbers: QDQ files and operators on integers (QOperator), by their definitions.
 
 A quantized tensor's integers q mean scale * (q - zero point). QuantizeLinear rounds half to even and saturates: it puts
 values on levels (``fakequant``), and stores them as integers (``quantize``). Where these are only read as real numbers,

@@ -30,7 +30,7 @@ OPSETS = (1, 28)
 MAX_FILE_BYTES = 2**31 - 1  # what protobuf can parse
 MAX_IR_VERSION = 2**31 - 1  # what the checker takes
 NOT_UTF8 = "corrupt: a name is not valid UTF-8"
-MAX_METADATA = 2**20  # characters of an entry's name and value; a recogniser's alphabet has some 10,000
+MAX_METADATA = 2**20  # characters of an entry's name and value; a recognizer's alphabet has some 10,000
 EARLY = {"LayerNormalization": 17}  # operators that onnxruntime writes before the opset that has them
 
 

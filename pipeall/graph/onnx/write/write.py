@@ -1,6 +1,6 @@
 """A graph as an ONNX file, written without the onnx package. The inverse of the import for the ops of ``write_ops``.
 
-Quantised networks become QDQ files: ``fakequant`` is a pair of QuantizeLinear and DequantizeLinear, and constants that
+Quantized networks become QDQ files: ``fakequant`` is a pair of QuantizeLinear and DequantizeLinear, and constants that
 lie on levels are stored as integers.
 """
 

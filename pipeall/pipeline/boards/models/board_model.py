@@ -49,7 +49,7 @@ class BoardModel:
     links, idle_w  as in a profile
     half_iqr_share half_iqr_ms by ms of a predicted group
     error          unit -> how far off its times may be, of a network that was not measured; as in a profile. "big@int8"
-                   is also what "big" computes a quantised network in
+                   is also what "big" computes a quantized network in
     contention_error  of the factors, likewise
     about          where the figures come from
     report         what ``pipeall profile board`` measured beside them; not part of profiles
@@ -143,10 +143,10 @@ class BoardModel:
     def units(self, graph: Graph) -> list[Unit]:
         """All units that ``profile`` can tell of a network: its default, and the components in other precisions."""
         precise = (Unit(name, None, precision) for name in self.components for precision in self.precisions(name))
-        return [*self._default_units(), *(unit for unit in precise if graph.quantised or unit.precision != "int8")]
+        return [*self._default_units(), *(unit for unit in precise if graph.quantized or unit.precision != "int8")]
 
     def precisions(self, component: str) -> list[str]:
-        """Those beside the default that a component has prices in; int8 is for quantised networks."""
+        """Those beside the default that a component has prices in; int8 is for quantized networks."""
         return self.pricing[component].precisions if component in self.pricing else []
 
     def profile(self, graph: Graph, units: Sequence[str] | None = None) -> Profile:

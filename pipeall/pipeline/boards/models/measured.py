@@ -23,7 +23,7 @@ class Measured:
 
     profile  its times; groups and crossing_bytes are those that were timed
     spans    how many of the graph's groups each of them has
-    macs     of the whole network: with crossing_bytes, what it is recognised by
+    macs     of the whole network: with crossing_bytes, what it is recognized by
     fitted   the regression was fitted on it; False where its times are not wholly measurements
     """
 

@@ -84,7 +84,7 @@ def works(
     """What each step of a network does on a CPU of Arm's.
 
     given      the algorithms of the steps, "" where none; else those that the model of their work gives them
-    integers   instruction set of the core's GEMM of integers; None: it computes quantised tensors in floats
+    integers   instruction set of the core's GEMM of integers; None: it computes quantized tensors in floats
     precision  of the component, "" for its default: "fp16" has layers of halves, "fp32" no integers
     """
     whole, halves = integers if precision != "fp32" else None, precision == "fp16"
@@ -114,7 +114,7 @@ class PriceList:
 
     cache_mb  size of its last cache
     kernels   kernel -> price of each of ``FEATURES``; those of ``CONV`` and ``OTHER`` are there
-    integers  instruction set of its GEMM of integers; None: no prices, it computes quantised tensors as floats
+    integers  instruction set of its GEMM of integers; None: no prices, it computes quantized tensors as floats
     """
 
     source: ClassVar[str] = "prices of pipeall's steps"
@@ -141,7 +141,7 @@ class PriceList:
         return None
 
     def default_precision(self, graph: Graph) -> str:
-        return "int8" if graph.quantised else ""
+        return "int8" if graph.quantized else ""
 
     def work_key(self, precision: str) -> tuple[str | None, str]:
         return self.integers, precision

@@ -14,7 +14,7 @@ class Pricing(Protocol):
     """Times of the groups of any network on one component, or some of its cores.
 
     source      where times are from, in words
-    precisions  those beside the default that it prices; int8 is for quantised networks
+    precisions  those beside the default that it prices; int8 is for quantized networks
     """
 
     source: ClassVar[str]

@@ -6,7 +6,7 @@ A group's time is the sum over its ops, and an op's is linear in what it compute
   the picture is small, as in the last blocks of a ResNet);
 - fully connected layers by weight bytes alone: they stream their weights from memory, which all units share, so that
   one price holds for every unit;
-- every op by the bytes it writes, and a fixed time for starting it. Depthwise convolutions, pooling, normalisation and
+- every op by the bytes it writes, and a fixed time for starting it. Depthwise convolutions, pooling, normalization and
   the rest have nothing else: memory bounds them.
 
 A 3 x 3 convolution of stride 1 counts a quarter of its multiply-adds: Winograd's F(4 x 4, 3 x 3) multiplies 36 times
@@ -69,7 +69,7 @@ class Regression:
         return self.source
 
     def work(self, graph: Graph, precision: str) -> np.ndarray:
-        return features(dequantized(graph) if graph.quantised else graph)
+        return features(dequantized(graph) if graph.quantized else graph)
 
     def group_ms(self, work: np.ndarray, precision: str = "") -> np.ndarray:
         return self.factors.get(precision, 1.0) * (work @ np.array(self.prices))

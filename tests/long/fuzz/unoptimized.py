@@ -1,4 +1,4 @@
-"""onnxruntime without its optimisations, a node at a time: so it uses no memory twice, and fuses nothing."""
+"""onnxruntime without its optimizations, a node at a time: so it uses no memory twice, and fuses nothing."""
 
 from __future__ import annotations
 
