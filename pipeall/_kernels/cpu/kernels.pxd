@@ -93,6 +93,7 @@ cdef extern from "drivers/conv.h" nogil:
         int32_t has_residual
         int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups
         float lo, hi
+        int32_t item_bytes
         const pa_kernel_row *kernel
         const void *weight
         int32_t f16_weights
@@ -103,10 +104,7 @@ cdef extern from "drivers/conv.h" nogil:
         int64_t scratch_bytes
     void pa_conv_plan(pa_conv_op *, int threads)
     void pa_conv_step(const void *, void *const *, void *, pa_team *)
-    void pa_conv_f16_plan(pa_conv_op *, int threads)
-    void pa_conv_f16_step(const void *, void *const *, void *, pa_team *)
-    void pa_conv_pack(const void *, const void *, int64_t, int64_t, int64_t, int32_t, int32_t, int32_t, float *,
-                      float *)
+    void pa_conv_pack(const pa_conv_op *, int64_t, const void *, const void *, void *, void *)
 
 cdef extern from "kernels_s8.h" nogil:
     ctypedef void (*pa_gemm_s8_fn)(const void *) noexcept nogil

@@ -14,100 +14,138 @@
  */
 #include "conv.h"
 
-#include <string.h>
-
-#include "../../intmath.h"
 #include "../simd/half.h"
 #include "gemm.h"
+#include "indirection.h"
 
 enum {
     MC = 104,      /* rows per chunk at most: 104 rows of KC floats are about half of a 512 KB L2 */
-    FEW = 24,     /* fewer channels than this: the set-up of a tap would outweigh its multiply-adds */
-    GATHERED = 12, /* likewise where rows of the kernel would be gathered */
-    PACK = 16,    /* channels packed at a time: a cache line of each filter */
+    PACK = 16,     /* channels packed at a time: a cache line of each filter */
     FAR = 1 << 20, /* an input of more floats, 4 MB, is not in a core's caches */
-    CHUNKS = 4,   /* chunks per thread aimed at, so that claiming them balances the team */
+    CHUNKS = 4,    /* chunks per thread aimed at, so that claiming them balances the team */
 };
 
-#define ELEMENT float
-#include "indirection.inc"
+static int is_f16(const pa_conv_op *p) { return p->item_bytes == sizeof(uint16_t); }
 
-static void conv_chunk(const void *arg, int64_t index, int thread) {
-    const context *ctx = arg;
+/* A chunk's scratch: of halves the sums of long layers, then what indirection.h has. */
+static int64_t sums_bytes(const pa_conv_op *p) {
+    if (!is_f16(p) || taps_of(p) * k_of(p) <= PA_F16_BLOCK) return 0;
+    return round_up(p->row_block, p->kernel->mr) * PA_F16_PANELS * p->kernel->nr * p->item_bytes;
+}
+
+static void multiply_f32(const context *ctx, const chunk *t, const pa_tiling *tiling, const float *const *pointers) {
     const pa_conv_op *p = ctx->conv;
-    const chunk t = chunk_at(ctx, index);
-    const int64_t taps = taps_of(p), k = k_of(p), nr = p->kernel->nr;
-    const pa_tiling tiling = pa_tiling_of(t.rows, p->kernel->mr);
-    const float **pointers = (const float **)(ctx->scratch + thread * p->scratch_bytes);
-    const int64_t b_step = taps * k * nr >> p->f16_weights;
-    const float *b = (const float *)p->weight + t.panel * b_step;
-    point(p, ctx->src + t.group * channels_of(p), t.row0, &tiling, pointers);
-
-    const pa_panels panels = {
-        .kernel = p->kernel,
-        .columns = t.columns,
-        .b_step = b_step,
-        .bias_step = nr,
-        .kc = p->kc,
-    };
+    const int64_t taps = taps_of(p), k = k_of(p), nr = p->kernel->nr, b_step = taps * k * nr >> p->f16_weights;
+    const float *b = (const float *)p->weight + t->panel * b_step, *r = (const float *)ctx->residual;
+    const pa_panels panels = {p->kernel, t->columns, b_step, nr, p->kc};
     pa_gemm_f32_panels(&panels, &(pa_gemm_args){
         .taps = (int32_t)taps,
         .far = !p->tap_rows && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR,
-        .tiling = tiling,
+        .tiling = *tiling,
         .k = k,
         .a_step = taps * p->kernel->mr,
         .a = pointers,
         .b = b,
-        .bias = (const float *)p->bias + t.panel * nr,
+        .bias = (const float *)p->bias + t->panel * nr,
         .next = b,
-        .c = (float *)ctx->dst + t.row0 * p->dst.stride + t.channel,
+        .c = (float *)ctx->dst + t->row0 * p->dst.stride + t->channel,
         .c_stride = p->dst.stride,
-        .r = ctx->residual ? ctx->residual + t.row0 * p->residual.stride + t.channel : NULL,
+        .r = r ? r + t->row0 * p->residual.stride + t->channel : NULL,
         .r_stride = p->residual.stride,
         .lo = p->lo,
         .hi = p->hi,
     });
 }
 
+static void multiply_f16(const context *ctx, const chunk *t, const pa_tiling *tiling, const uint16_t *const *pointers,
+                         uint16_t *sums) {
+    const pa_conv_op *p = ctx->conv;
+    const int64_t taps = taps_of(p), k = k_of(p), nr = p->kernel->nr, b_step = taps * k * nr;
+    const uint16_t *b = (const uint16_t *)p->weight + t->panel * b_step, *r = (const uint16_t *)ctx->residual;
+    const pa_panels panels = {p->kernel, t->columns, b_step, nr, p->kc};
+    pa_gemm_f16_panels(&panels, &(pa_gemm_f16_args){
+        .taps = (int32_t)taps,
+        .tiling = *tiling,
+        .k = k,
+        .a_step = taps * p->kernel->mr,
+        .a = pointers,
+        .b = b,
+        .next = b,
+        .sums = sums,
+        .sums_stride = PA_F16_PANELS * nr,
+        .bias = (const uint16_t *)p->bias + t->panel * nr,
+        .c = (uint16_t *)ctx->dst + t->row0 * p->dst.stride + t->channel,
+        .c_stride = p->dst.stride,
+        .r = r ? r + t->row0 * p->residual.stride + t->channel : NULL,
+        .r_stride = p->residual.stride,
+        .lo = p->lo,
+        .hi = p->hi,
+    });
+}
+
+static void conv_chunk(const void *arg, int64_t index, int thread) {
+    const context *ctx = arg;
+    const pa_conv_op *p = ctx->conv;
+    const chunk t = chunk_at(ctx, index);
+    const pa_tiling tiling = pa_tiling_of(t.rows, p->kernel->mr);
+    char *scratch = ctx->scratch + thread * p->scratch_bytes;
+    const void *pointers = scratch + sums_bytes(p);
+    point(p, ctx->src + t.group * channel_bytes(p), t.row0, &tiling, (const char **)pointers);
+    if (is_f16(p))
+        multiply_f16(ctx, &t, &tiling, pointers, (uint16_t *)scratch);
+    else
+        multiply_f32(ctx, &t, &tiling, pointers);
+}
+
+/* Chunks of at most MC rows, several for each thread; few ones are all alike, 196 rows being 98 and 98 and not 108 and 88. */
 void pa_conv_plan(pa_conv_op *p, int threads) {
-    cut(p, MC, threads > 1 ? (int64_t)threads * CHUNKS : 0);
-    p->scratch_bytes = round_up((pointer_elements(p) + gathered_elements(p)) * (int64_t)sizeof(float), 64);
+    const int64_t rows = (int64_t)p->dst.h * p->dst.w, wanted = threads > 1 ? (int64_t)threads * CHUNKS : 0;
+    p->tap_rows = few_channels(p);
+    p->row_block = chunk_pixels(p, MC);
+    p->panel_block = panels_of(p);
+    const int64_t row_blocks = ceil_div(rows, p->row_block) * p->groups;
+    if (row_blocks < wanted) {
+        p->row_block = ceil_div(rows, ceil_div(rows, MC));
+        p->panel_block = ceil_div(panels_of(p), ceil_div(wanted, row_blocks));
+    }
+    p->scratch_bytes = round_up(sums_bytes(p) + pointer_bytes(p) + gathered_bytes(p), 64);
 }
 
 void pa_conv_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
-    run_chunks(op, op, sizeof(float), bases, scratch, team, conv_chunk);
+    const pa_conv_op *p = op;
+    run_chunks(p, p, p->item_bytes, bases, scratch, team, conv_chunk);
 }
 
-static inline __attribute__((always_inline)) void pack(const void *weight, int64_t first, int64_t n, int64_t channels,
-                                                       int64_t taps, int32_t nr, void *packed, const int f16_weights) {
-    /* PACK channels of each filter at a time: they lie together, the filters often a multiple of 4 KB apart. */
-    for (int64_t k0 = 0; k0 < channels; k0 += PACK) {
-        const int64_t k1 = min64(k0 + PACK, channels);
+PA_INLINE void store(void *to, int64_t at, float value, const int half) {
+    if (half)
+        ((uint16_t *)to)[at] = float_to_half(value);
+    else
+        ((float *)to)[at] = value;
+}
+
+/* PACK channels of each of n filters at a time: they lie together, the filters often a multiple of 4 KB apart. */
+PA_INLINE void pack(const void *weight, int64_t first, int64_t n, int64_t channels, int64_t taps, int64_t nr, void *packed,
+                    int64_t packed_at, const int half) {
+    for (int64_t k0 = 0; k0 < channels; k0 += PACK)
         for (int64_t j = 0; j < nr; j++)
-            for (int64_t k = k0; k < k1; k++)
+            for (int64_t k = k0; k < min64(k0 + PACK, channels); k++)
                 for (int64_t t = 0; t < taps; t++) {
-                    const int64_t to = (t * channels + k) * nr + j;
                     const float value = j < n ? pa_unaligned(weight, first + (j * channels + k) * taps + t) : 0.0f;
-                    if (f16_weights)
-                        ((uint16_t *)packed)[to] = float_to_half(value);
-                    else
-                        ((float *)packed)[to] = value;
+                    store(packed, packed_at + (t * channels + k) * nr + j, value, half);
                 }
-    }
 }
 
-void pa_conv_pack(const void *weight, const void *bias, int64_t cout, int64_t cin_group, int64_t taps, int32_t groups,
-                  int32_t nr, int32_t f16_weights, float *packed_weight, float *packed_bias) {
-    const int64_t columns = cout / groups, panels = ceil_div(columns, nr);
-    for (int64_t index = 0; index < groups * panels; index++) {
+void pa_conv_pack(const pa_conv_op *p, int64_t channels, const void *weight, const void *bias, void *packed_weight,
+                  void *packed_bias) {
+    const int64_t columns = p->dst.c / p->groups, panels = panels_of(p), nr = p->kernel->nr, taps = (int64_t)p->kh * p->kw;
+    for (int64_t index = 0; index < p->groups * panels; index++) {
         const int64_t column = index % panels * nr, column0 = index / panels * columns + column;
-        const int64_t n = min64(nr, columns - column);
-        const int64_t first = column0 * cin_group * taps;
-        if (f16_weights)
-            pack(weight, first, n, cin_group, taps, nr, packed_weight, 1);
+        const int64_t n = min64(nr, columns - column), first = column0 * channels * taps, at = index * taps * channels * nr;
+        if (p->f16_weights)
+            pack(weight, first, n, channels, taps, nr, packed_weight, at, 1);
         else
-            pack(weight, first, n, cin_group, taps, nr, packed_weight, 0);
-        packed_weight += taps * cin_group * nr >> f16_weights;
-        for (int64_t j = 0; j < nr; j++) *packed_bias++ = j < n ? pa_unaligned(bias, column0 + j) : 0.0f;
+            pack(weight, first, n, channels, taps, nr, packed_weight, at, 0);
+        for (int64_t j = 0; j < nr; j++)
+            store(packed_bias, index * nr + j, j < n ? pa_unaligned(bias, column0 + j) : 0.0f, is_f16(p));
     }
 }

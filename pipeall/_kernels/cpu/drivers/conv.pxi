@@ -16,8 +16,6 @@ def add_convolution(CpuProgram self, step, algorithm):
         add_strassen(self, step)
     elif algorithm.kind == "winograd":
         add_winograd(self, step, algorithm)
-    elif dst.dtype == "float16":
-        add_conv_f16(self, step)
     else:
         add_gemm(self, step, algorithm)
 
@@ -33,6 +31,7 @@ cdef int fill_conv(CpuProgram self, step, pa_conv_op *op, const pa_kernel_row *k
     op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
         window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
     op.groups, op.lo, op.hi, op.kernel = p["groups"], p["lo"], p["hi"], kernel
+    op.item_bytes = item_bytes(step.src[0].dtype)
     return 0
 
 
@@ -45,15 +44,21 @@ cdef int add_gemm(CpuProgram self, step, algorithm) except -1:
     cdef pa_conv_op *op = <pa_conv_op *>self.new(sizeof(pa_conv_op))
     cdef const pa_kernel_row *row
     cdef int pixels = 1
+    halves = step.dst.dtype == "float16"
     self.window(step)  # checks it
     if algorithm in HALVED:
         row = self.row_of(step, "gemv", "f32_f16w_f16acc" if algorithm == GEMV_HALVES else "f32_f16w")
+    elif halves:
+        row = self.row(step, "gemm")
     else:
         row = gemm_row(self, step)
         pixels = fold(step, row.nr)
     fill_conv(self, folded(step, pixels) if pixels > 1 else step, op, row)
-    op.f16_weights = algorithm in HALVED
-    op.kc = 0 if pixels > 1 or op.dst.h * op.dst.w == 1 else KC  # a single row reuses no weights: blocks are the kernel's
+    op.f16_weights = halves or algorithm in HALVED
+    if halves:
+        op.kc = PA_F16_BLOCK
+    else:  # a single row reuses no weights: blocks are the kernel's
+        op.kc = 0 if pixels > 1 or op.dst.h * op.dst.w == 1 else KC
     use_weights(self, step, step, op, algorithm, pixels)
     pa_conv_plan(op, self.threads)
     self.append(pa_conv_step, op, op.scratch_bytes)
@@ -82,29 +87,25 @@ class PackedWeights:
         self.panels = self.bias = self.zero = self.transformed = None
 
 
-cdef int64_t panels_of(const pa_conv_op *op):
-    return (op.dst.c // op.groups + op.kernel.nr - 1) // op.kernel.nr
-
-
 cdef int pack_weights(CpuProgram self, step, pa_conv_op *op, algorithm, int pixels, weights) except -1:
-    cdef int64_t cout = op.dst.c, channels = step.src[0].c // op.groups, taps = op.kh * op.kw
-    cdef int64_t nr = op.kernel.nr, panels = panels_of(op)
+    cdef int64_t channels = step.src[0].c // op.groups, nr = op.kernel.nr
+    cdef int64_t columns = op.groups * ((op.dst.c // op.groups + nr - 1) // nr) * nr
     weight = packable(step.weight, (step.dst.c, channels, *step.params["kernel"]), f"step {step.node}: weight")
     bias = packable(step.bias, (step.dst.c,), f"step {step.node}: bias")
     if pixels > 1:
         weight, bias = folded_weights(step, pixels)
-    lasting = aligned if algorithm.keeps_transform else self.weights
-    weights.panels = lasting(op.groups * panels * taps * channels * nr >> op.f16_weights)
-    weights.bias = self.weights(op.groups * panels * nr)
-    weights.zero = self.weights(max(op.src.c, op.kw * channels, nr))
+    lasting = aligned if algorithm.keeps_transform else self.halves if op.f16_weights else self.weights
+    elements = self.halves if step.dst.dtype == "float16" else self.weights
+    weights.panels = lasting(columns * op.kh * op.kw * channels)
+    weights.bias, weights.zero = elements(columns), elements(max(op.src.c, op.kw * channels, nr))
     cdef const void *from_weight = f32_pointer(weight)
     cdef const void *from_bias = f32_pointer(bias)
-    cdef float *to_weight = f32_pointer(weights.panels)
-    cdef float *to_bias = f32_pointer(weights.bias)
+    cdef void *to_weight = pointer(weights.panels)
+    cdef void *to_bias = pointer(weights.bias)
     cdef bint pack = self.pack
     with nogil:  # pipelines go on meanwhile: AlexNet has 61 million weights
         if pack:
-            pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, nr, op.f16_weights, to_weight, to_bias)
+            pa_conv_pack(op, channels, from_weight, from_bias, to_weight, to_bias)
     return 0
 
 

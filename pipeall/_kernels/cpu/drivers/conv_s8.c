@@ -5,10 +5,8 @@
  */
 #include "conv_s8.h"
 
-#include <string.h>
-
-#include "../../intmath.h"
 #include "gemm.h"
+#include "indirection.h"
 
 enum {
     MC = 104,          /* of a chunk at most */
@@ -16,22 +14,12 @@ enum {
     CHUNKS = 4,        /* per thread aimed at */
     CHUNK_WORK = 1 << 15, /* products of a chunk at least */
     FEW_IN_WINDOW = 8, /* channels, fewer than this: all rows of the kernel may be gathered to one tap */
-#ifdef __aarch64__ /* whose kernels have small tiles: the set-up of a tap is soon as long as its products */
-    FEW = 96,        /* channels, as in conv.c; of bytes, four times as many */
-    GATHERED = 24,
-#else
-    FEW = 24,
-    GATHERED = 12,
-#endif
 };
-
-#define ELEMENT int8_t
-#include "indirection.inc"
 
 /* The k of a row with what its last load reads beyond them. */
 static int64_t depth_of(const pa_conv_op *p) { return round_up(k_of(p), min64(p->kernel->kr, 8)); }
 /* Of an element of the result. */
-static int64_t item_bytes(const pa_conv_s8_op *p) { return p->float_dst ? (int64_t)sizeof(float) : 1; }
+static int64_t dst_bytes(const pa_conv_s8_op *p) { return p->float_dst ? (int64_t)sizeof(float) : 1; }
 static int64_t panel_bytes(const pa_conv_s8_op *p) {
     const int64_t depth = p->depthwise ? (int64_t)sizeof(int16_t) : depth_of(&p->conv);
     return taps_of(&p->conv) * depth * p->conv.kernel->nr;
@@ -51,21 +39,21 @@ static void conv_chunk(const void *arg, int64_t index, int thread) {
     const pa_conv_op *p = &op->conv;
     const chunk t = chunk_at(ctx, index);
     const pa_tiling tiling = pa_tiling_of(t.rows, p->kernel->mr);
-    const int8_t **pointers = (const int8_t **)(ctx->scratch + thread * p->scratch_bytes);
+    const void *pointers = ctx->scratch + thread * p->scratch_bytes;
     const void *weight = (const char *)p->weight + t.panel * panel_bytes(op);
     const int64_t packed = t.panel * p->kernel->nr;
     const int32_t taps = taps_of(p), *bias = (const int32_t *)p->bias + packed;
     const int64_t a_step = (int64_t)taps * p->kernel->mr;
-    char *c = ctx->dst + (t.row0 * p->dst.stride + t.channel) * item_bytes(op);
+    char *c = ctx->dst + (t.row0 * p->dst.stride + t.channel) * dst_bytes(op);
     const pa_panels panels = {p->kernel, t.columns, panel_bytes(op), p->kernel->nr, .kc = 0};
-    point(p, ctx->src + (op->depthwise ? t.channel : t.group * channels_of(p)), t.row0, &tiling, pointers);
+    point(p, ctx->src + (op->depthwise ? t.channel : t.group * channels_of(p)), t.row0, &tiling, (const char **)pointers);
     if (op->depthwise)
         PA_FUNCTION(depthwise, s8, p->kernel)(&(pa_depthwise_s8_args){(int32_t)t.columns, taps, tiling, a_step, pointers, weight,
                                               bias, op->scale + packed, op->to, (int8_t *)c, p->dst.stride});
     else
         pa_gemm_s8_panels(&panels, &(pa_gemm_s8_args){0, taps, tiling, depth_of(p), a_step, pointers, weight, bias, op->sums + packed,
                                         op->scale + packed, op->to, c, p->dst.stride, op->float_dst});
-    const int8_t *residual = ctx->residual ? ctx->residual + t.row0 * p->residual.stride + t.channel : NULL;
+    const int8_t *residual = ctx->residual ? (const int8_t *)ctx->residual + t.row0 * p->residual.stride + t.channel : NULL;
     pa_epilogue_s8_run(&op->epilogue, t.rows, t.columns, (int8_t *)c, p->dst.stride, residual);
 }
 
@@ -85,13 +73,13 @@ void pa_conv_s8_plan(pa_conv_s8_op *op, int threads) {
         const int64_t row_blocks = ceil_div(rows, p->row_block) * p->groups;
         if (row_blocks < threads) p->panel_block = ceil_div(panels_of(p), ceil_div(wanted, row_blocks));
     }
-    const int64_t gathered = p->tap_rows ? gathered_elements(p) + PA_S8_SPARE : 0;
-    p->scratch_bytes = round_up(pointer_elements(p) + gathered, 64);
+    const int64_t gathered = p->tap_rows ? gathered_bytes(p) + PA_S8_SPARE : 0;
+    p->scratch_bytes = round_up(pointer_bytes(p) + gathered, 64);
 }
 
 void pa_conv_s8_step(const void *args, void *const *bases, void *scratch, pa_team *team) {
     const pa_conv_s8_op *op = args;
-    run_chunks(op, &op->conv, item_bytes(op), bases, scratch, team, conv_chunk);
+    run_chunks(op, &op->conv, dst_bytes(op), bases, scratch, team, conv_chunk);
 }
 
 int64_t pa_conv_s8_packed_bytes(const pa_conv_s8_op *op) {

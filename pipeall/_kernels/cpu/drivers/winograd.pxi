@@ -20,11 +20,10 @@ cdef int add_winograd(CpuProgram self, step, algorithm) except -1:
     if halves:
         op.f16.input = <pa_winograd_input_f16_fn>self.function(step, "winograd_input")
         op.f16.output = <pa_winograd_output_f16_fn>self.function(step, "winograd_output")
-        weights = use_weights_f16(self, step, shaped, &op.conv, algorithm)
     else:
         op.input = <pa_winograd_input_f32_fn>self.row_of(step, "winograd_input", "f32").function
         op.output = <pa_winograd_output_f32_fn>self.row_of(step, "winograd_output", "f32").function
-        weights = use_weights(self, step, shaped, &op.conv, algorithm)
+    weights = use_weights(self, step, shaped, &op.conv, algorithm)
     op.lazy = algorithm.lazy
     pa_winograd_plan(op, self.threads)
     if not op.lazy:
