@@ -87,7 +87,7 @@ def rates_of(graph: Graph, profile: Profile, units: Sequence[str]) -> tuple[Pred
     found = baselines(graph, profile, units)
     best = found.pipelines[0]
     likely = interval(profile, best.plan)
-    rates = [fps(profile, plan) for plan in (found.alone[0], found.parallel, best.plan)]
+    rates = [fps(profile, plan) for plan in (found.single[0], found.parallel, best.plan)]
     return best, [*rates, f"{likely.fps[0]:.0f} to {likely.fps[1]:.0f}" if likely else None]
 
 

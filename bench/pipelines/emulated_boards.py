@@ -30,7 +30,7 @@ COLUMNS = (
 def modes(graph: Graph, profile: Profile) -> Iterator[tuple[str, Plan]]:
     """Peak, Parallel and Pipe-All, as far as they differ."""
     found = baselines(graph, profile, list(profile.units))
-    pairs = (("Peak", found.alone[0]), ("Parallel", found.parallel), ("Pipe-All", found.pipelines[0].plan))
+    pairs = (("Peak", found.single[0]), ("Parallel", found.parallel), ("Pipe-All", found.pipelines[0].plan))
     seen: set[Plan | None] = {None}
     for mode, plan in pairs:
         if plan not in seen:
@@ -61,12 +61,12 @@ def main() -> None:
                     seconds = scale * options.frames / expected.fps
                     (trial,) = compare(graph, [plan], board, turns=1, seconds=seconds, time_scale=scale)
                     fps, latency = scale * trial.median("fps"), trial.median("latency_p50_ms") / scale
-                    mark = "disturbed" if trial.overran_share or disturbed(trial.others_cores) else None
+                    mark = "disturbed" if trial.late_share or disturbed(trial.others_cores) else None
                     found = off(fps, expected.fps), off(latency, expected.latency_p50_ms)
                     worst.append(abs(found[0]))
                     record.add(
                         name, net, mode, str(plan), scale, expected.fps, fps, found[0], expected.latency_p50_ms,
-                        latency, found[1], 100 * trial.overran_share, trial.others_cores, mark,
+                        latency, found[1], 100 * trial.late_share, trial.others_cores, mark,
                     )  # fmt: skip
         agreed = sum(error <= AGREED for error in worst)
         record.say(f"Rates within {AGREED:.0f} %: {agreed} of {len(worst)}; furthest off {max(worst):.1f} %.")

@@ -41,14 +41,14 @@ def modes(rows):
 def consistent(rows):
     """Ratios, latencies and stages of the rows of one network fit together."""
     peak = modes(rows)["peak"]
-    assert peak["fps"] == max(row["fps"] for row in rows if row["mode"] in ("alone", "peak"))
+    assert peak["fps"] == max(row["fps"] for row in rows if row["mode"] in ("single", "peak"))
     for row in rows:
         assert row["fps_to_peak"] == pytest.approx(row["fps"] / peak["fps"])
         assert row["latency_to_peak"] == pytest.approx(row["latency_worst_ms"] / peak["latency_worst_ms"])
         assert 0 < row["latency_p50_ms"] <= row["latency_p95_ms"] <= row["latency_p99_ms"]
         assert [stage["unit"] for stage in row["stages"]] == list(Plan.parse(row["plan"]).units)
         assert all(stage["frames"] > 0 and stage["busy_ms"] > 0 for stage in row["stages"])
-        assert row["valid"] == (row["overran_share"] <= 0.01)
+        assert row["valid"] == (row["late_share"] <= 0.01)
 
 
 # ---- this machine ----
@@ -58,8 +58,8 @@ def consistent(rows):
 def test_bench_compares_three_modes_with_peak():
     found = document("bench", "quick", "--components", "B,L", *QUICK)
     rows = found["runs"]
-    assert sorted(row["mode"] for row in rows) == ["alone", "parallel", "peak", "pipe-all"]
-    assert {row["plan"] for row in rows if row["mode"] in ("alone", "peak")} == {"big", "little"}
+    assert sorted(row["mode"] for row in rows) == ["single", "parallel", "peak", "pipe-all"]
+    assert {row["plan"] for row in rows if row["mode"] in ("single", "peak")} == {"big", "little"}
     assert modes(rows)["parallel"]["plan"] == "big+little"
     consistent(rows)
     assert found["valid"] and found["board"] is None and found["time_scale"] is None
@@ -74,7 +74,7 @@ def test_peak_may_be_all_cores_at_once():
     if BOARD.default_component != "cpu":
         pytest.skip("cores differ here")
     rows = document("bench", "quick", *QUICK)["runs"]
-    assert {row["plan"] for row in rows if row["mode"] in ("alone", "peak")} == {"big", "little", "cpu"}
+    assert {row["plan"] for row in rows if row["mode"] in ("single", "peak")} == {"big", "little", "cpu"}
     assert modes(rows)["parallel"]["plan"] == "big+little"
     consistent(rows)
 
@@ -142,13 +142,13 @@ def test_notes_name_the_missing():
     def notes(names, *modes):
         return bench_module.plan_notes(names, [dict(zip(("mode", "plan"), mode, strict=True)) for mode in modes])
 
-    big, little = ("alone", "big"), ("alone", "little")
+    big, little = ("single", "big"), ("single", "little")
     missing = "little cannot run all of it, so it is in no more than Pipe-All"
     assert notes(["big", "little"], big, ("pipe-all", "big-little:3")) == [missing]
     left_out = "the best plan, big, leaves out little"
     assert notes(["big", "little"], little, big, ("pipe-all", "big")) == [left_out]
     assert notes(["big"], big) == []
-    assert notes(["big", "little", "cpu"], ("alone", "cpu"), big, little, ("pipe-all", "cpu")) == []
+    assert notes(["big", "little", "cpu"], ("single", "cpu"), big, little, ("pipe-all", "cpu")) == []
 
 
 # ---- a busy machine ----
@@ -193,7 +193,7 @@ def test_pipe_all_is_one_component_where_its_pipeline_ran_slower():
         return Trial(plan, tuple(Stats(9, 1.0, fps, 1.0, 1.0, 1.0, ()) for fps in rates))
 
     big, little, pair = Plan.single("big"), Plan.single("little"), Plan.parse("big-little:3")
-    entries = [("alone", big), ("alone", little), ("pipe-all", pair)]
+    entries = [("single", big), ("single", little), ("pipe-all", pair)]
     fast, slow, near = (trial(pair, *rates) for rates in ((60, 61, 62), (20, 21, 22), (30, 49, 52)))
     alone = {big: trial(big, 49, 50, 51), little: trial(little, 9, 10, 11)}
     assert comparison.settled(entries, alone | {pair: fast}) == (entries, None)
@@ -217,7 +217,7 @@ def test_bench_on_a_twin(tmp_path, scale):
     assert found["valid"] == all(row["valid"] for row in found["runs"])
     graph = quick_net()
     profile = Board.load(board).model.profile(graph)
-    assert rows["peak"]["plan"] == "big" and rows["alone"]["plan"] == "little"
+    assert rows["peak"]["plan"] == "big" and rows["single"]["plan"] == "little"
     assert rows["pipe-all"]["plan"] == str(search(graph, profile).best)
     for row in found["runs"]:
         prediction = predict(profile, Plan.parse(row["plan"]))
@@ -230,7 +230,7 @@ def test_bench_on_a_twin(tmp_path, scale):
         # no stage ends before its time
         assert all(s["busy_ms"] >= ms * (1 - 1e-6) for s, ms in zip(row["stages"], stages, strict=True))
         assert row["latency_worst_ms"] >= prediction.latency_ms * (1 - 1e-6)
-    for name in ("peak", "alone"):  # one stage: so no two results are nearer to each other either
+    for name in ("peak", "single"):  # one stage: so no two results are nearer to each other either
         assert rows[name]["fps"] <= rows[name]["predicted_fps"] * (1 + 1e-6)
 
 
@@ -254,7 +254,7 @@ def test_a_twin_that_cannot_keep_up_is_marked(tmp_path):
     board = toy_board(tmp_path / "toy.json", scale=1e-6)
     found = document("bench", "quick", "--board", board, *QUICK)
     assert not found["valid"] and not any(row["valid"] for row in found["runs"]) and found["averages"] == []
-    assert all(row["overran_share"] > 0.5 for row in found["runs"])
+    assert all(row["late_share"] > 0.5 for row in found["runs"])
     result = invoke("bench", "quick", "--board", board, *QUICK)
     assert not any(row["disturbed"] for row in found["runs"])  # a twin keeps the board's pace, or is not valid
     assert result.exit_code == 0 and "Peak INVALID" in result.stdout and "pipeall simulate" in result.stdout

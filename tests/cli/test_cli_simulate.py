@@ -61,13 +61,13 @@ def test_lineup_of_components_that_cannot_do_all(tmp_path):
     graph = quick_net()
     profile = Board.load(toy_board(tmp_path / "toy.json")).model.profile(graph)
     whole = baselines(graph, profile, ["little", "big"], top=2)
-    assert [str(plan) for plan in whole.alone] == ["big", "little"] and str(whole.parallel) == "little+big"
+    assert [str(plan) for plan in whole.single] == ["big", "little"] and str(whole.parallel) == "little+big"
     assert [choice.plan for choice in whole.pipelines] == [c.plan for c in find(graph, profile, top=2).ranked]
     content = profile.to_dict()
     content["units"]["little"]["ms"][0] = None
     content["units"]["little"]["refused"] = {"1": "too large"}
     found = baselines(graph, Profile.from_dict(content, "test"), ["big", "little"])
-    assert [str(plan) for plan in found.alone] == ["big"] and found.parallel is None
+    assert [str(plan) for plan in found.single] == ["big"] and found.parallel is None
     assert str(found.pipelines[0].plan).startswith("big-little:")
 
 

@@ -46,8 +46,8 @@ def test_one_turn_has_no_spread():
 
 
 def test_late_is_counted_per_frame():
-    assert Trial(PAIR, (turn(9, frames=10, late=5), turn(9, frames=30, late=1))).overran_share == 6 / 40
-    assert Trial(PAIR, (turn(9, frames=0),)).overran_share == 0
+    assert Trial(PAIR, (turn(9, frames=10, late=5), turn(9, frames=30, late=1))).late_share == 6 / 40
+    assert Trial(PAIR, (turn(9, frames=0),)).late_share == 0
 
 
 def test_what_is_printed_is_the_same_and_plain_json():
@@ -173,4 +173,4 @@ def test_late_frames_are_counted(paced, board):
         first, second = turn.stages
         assert first.frames > 0 == second.overran, turn
         assert abs(first.overran - first.frames) <= 1, turn  # counters are read one by one while the stage goes on
-    assert found.overran_share == pytest.approx(1, abs=3 / 8)
+    assert found.late_share == pytest.approx(1, abs=3 / 8)

@@ -142,7 +142,7 @@ def test_boards_have_links_contention_and_idle_power(a311d, rk3399pro):
         assert {(unit, other) for unit, row in model.contention.items() for other in row} == pairs
         watts = [w for n in model.networks for t in n.profile.units.values() for w in t.power_w or ()]
         assert 0 < model.idle_w <= min(watts)
-        assert set(model.about) >= {"components", "times", "prices", "contention", "links", "idle_w", "spread_share"}
+        assert set(model.about) >= {"components", "times", "prices", "contention", "links", "idle_w", "half_iqr_share"}
 
 
 # ---- boards and files ----
@@ -301,7 +301,7 @@ HOSTILE = {
     "mean_power_w": ([1], "mean_power_w: expected an object"),
     "mean_power_w.big": ("5", "big: expected a number"),
     "idle_w": (True, "idle_w: expected a number"),
-    "spread_share": (None, "spread_share: expected a number"),
+    "half_iqr_share": (None, "half_iqr_share: expected a number"),
     "about": ("x", "about: expected an object"),
     "networks": ("x", "networks: expected a list"),
     "networks.0": (3, r"networks\[0\]: expected an object"),

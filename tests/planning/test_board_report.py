@@ -17,7 +17,7 @@ from pipeall import ArgumentError, Board, Plan
 from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.pipeline.boards.emulator import Emulator
 from pipeall.pipeline.measuring.fit_to_trials import fit_to_trials
-from pipeall.pipeline.measuring.report import ALONE, OTHER, PARALLEL, PIPE_ALL, Ran, board_report, model_of, named
+from pipeall.pipeline.measuring.report import OTHER, PARALLEL, PIPE_ALL, SINGLE, Ran, board_report, model_of, named
 from pipeall.pipeline.measuring.trial import Trial
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Link, UnitTimes
@@ -36,7 +36,7 @@ DID = {
     "gpu-big-little:1,3": (1000 / 11.3, [5.6, 9.8, 11.1]),
     "big-gpu-little:2,3": (1000 / 12.1, [7, 4, 11.9]),
 }
-MODES = (ALONE, ALONE, ALONE, PARALLEL, PIPE_ALL, OTHER)
+MODES = (SINGLE, SINGLE, SINGLE, PARALLEL, PIPE_ALL, OTHER)
 
 
 def trial(text: str, fps: float, busy: list[float]) -> Trial:
@@ -125,8 +125,8 @@ def test_a_run_that_cannot_be_is_not_followed(graph):
 
 def test_the_fastest_pipeline_is_pipe_all(graph):
     pipelines = [trial(text, *DID[text]) for text in ("big-gpu-little:2,3", "gpu-big-little:1,3", "big")]
-    modes = {one.plan: OTHER for one in pipelines[:2]} | {pipelines[2].plan: ALONE}
-    assert named(modes, pipelines) == (OTHER, PIPE_ALL, ALONE)
+    modes = {one.plan: OTHER for one in pipelines[:2]} | {pipelines[2].plan: SINGLE}
+    assert named(modes, pipelines) == (OTHER, PIPE_ALL, SINGLE)
 
 
 def test_the_file_has_the_report_and_is_the_same_when_saved_again(file, tmp_path):
@@ -167,7 +167,7 @@ def test_the_command_measures_all_and_names_nobody(tmp_path, monkeypatch):
     assert all(peak["flops"] > 0 and peak["bytes"] > 0 for peak in report["peaks"].values())
     (network,) = report["networks"]
     modes = [plan["mode"] for plan in network["plans"]]
-    assert modes.count("alone") == 2 and modes.count("parallel") == 1 and modes.count("pipe-all") <= 1
+    assert modes.count("single") == 2 and modes.count("parallel") == 1 and modes.count("pipe-all") <= 1
     assert all(plan["fps"] > 0 and plan["fps_at_the_end"] > 0 for plan in network["plans"])
     steps = {unit: len(rows) for unit, rows in network["layers"].items()}
     assert steps == {"big": 6, "little": 6}  # four groups and what moves their borders

@@ -59,8 +59,8 @@ def test_random_profiles_survive_a_round_trip(seed, infinite, power, ties):
 
 def test_times_are_rounded_to_nanoseconds():
     profile = random_profile(chain(1), ("big",))
-    content = Profile.from_dict({**profile.to_dict(), "units": {"big": {"ms": [1 / 3], "spread_ms": [1e-9]}}}, "text")
-    assert content.to_dict()["units"]["big"] == {"ms": [0.333333], "spread_ms": [0.0]}
+    content = Profile.from_dict({**profile.to_dict(), "units": {"big": {"ms": [1 / 3], "half_iqr_ms": [1e-9]}}}, "text")
+    assert content.to_dict()["units"]["big"] == {"ms": [0.333333], "half_iqr_ms": [0.0]}
 
 
 def test_a_profile_that_does_not_say_whether_it_is_modelled_was_measured():
@@ -90,15 +90,19 @@ def changed(*path: str, to) -> dict:
         (changed("network", to=5), "network: expected text, got 5"),
         (changed("units", to=[]), "units: expected an object, got list"),
         (changed("units", "big", to=3), "units.big: expected an object, got int"),
-        (changed("units", "tpu", to={"ms": [1] * 4, "spread_ms": [0] * 4}), "expected big, mid, little, gpu or cpu"),
-        (changed("units", "gpux2", to={"ms": [1] * 4, "spread_ms": [0] * 4}), "gpu has none to choose from"),
+        (changed("units", "tpu", to={"ms": [1] * 4, "half_iqr_ms": [0] * 4}), "expected big, mid, little, gpu or cpu"),
+        (changed("units", "gpux2", to={"ms": [1] * 4, "half_iqr_ms": [0] * 4}), "gpu has none to choose from"),
         (changed("units", "big", "ms", to=[1, 2, 3]), "units.big: ms: expected a list of 4 numbers"),
         (changed("units", "big", "ms", to=[1, 2, 3, -1]), "units.big: ms: expected numbers from 0 to"),
         (changed("units", "big", "ms", to=[1, 2, 3, "4"]), "units.big: ms: expected numbers from 0 to"),
         (changed("units", "big", "ms", to=[1, 2, 3, True]), "units.big: ms: expected numbers from 0 to"),
         (changed("units", "big", "ms", to=[1, 2, 3, 10**400]), "units.big: ms: expected numbers from 0 to"),
         (changed("units", "big", "ms", to=[0, 0, 0, 0]), "units.big: ms: expected a time above 0"),
-        (changed("units", "big", "spread_ms", to=[1, 2, 3, None]), "units.big: spread_ms: expected numbers"),
+        (changed("units", "big", "half_iqr_ms", to=[1, 2, 3, None]), "units.big: half_iqr_ms: expected numbers"),
+        (
+            changed("units", "big", to={"ms": [1] * 4, "spread_ms": [0] * 4}),
+            "units.big: half_iqr_ms: expected a list of 4",
+        ),  # an older file
         (changed("units", "big", "power_w", to=[1, 2, 3]), "units.big: power_w: expected a list of 4 numbers"),
         (
             changed("units", "bigx3", "refused", to={"5": "x"}),
@@ -111,9 +115,9 @@ def changed(*path: str, to) -> dict:
         (changed("contention", "big", "gpu", to=[1, 1, 1]), "contention.big: gpu: expected a list of 4 numbers"),
         (changed("contention", "big", "gpu", to=[1, 1, 1, 0]), "contention.big: gpu: expected numbers from 0.1 to"),
         (changed("contention", "big", "tpu", to=[1, 1, 1, 1]), "expected big, mid, little, gpu or cpu"),
-        (changed("in_line", to=[]), "in_line: expected an object, got list"),
-        (changed("in_line", "gpu", "bigx3", to=[1, 1]), "in_line.gpu: bigx3: expected a list of 4 numbers"),
-        (changed("in_line", "gpu", "big7", to=[1, 1, 1, 1]), "expected big, mid, little, gpu or cpu"),
+        (changed("same_pipeline", to=[]), "same_pipeline: expected an object, got list"),
+        (changed("same_pipeline", "gpu", "bigx3", to=[1, 1]), "same_pipeline.gpu: bigx3: expected a list of 4 numbers"),
+        (changed("same_pipeline", "gpu", "big7", to=[1, 1, 1, 1]), "expected big, mid, little, gpu or cpu"),
         (changed("links", to={"a": 1}), "links: expected a list of objects"),
         (changed("links", to=[5]), r"links\[0\]: expected an object, got int"),
         (changed("links", "0", "from", to=1), r"links\[0\]: from: expected text, got 1"),

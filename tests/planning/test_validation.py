@@ -141,7 +141,7 @@ def test_averages_of_the_paper():
                            for key, values in row.items()} for unit, row in profile.contention.items()}  # fmt: skip
             scaled = replace(profile, contention=rows)
             peak, parallel, best = (
-                predict(scaled, plan) for plan in (plans.alone[0], plans.parallel, plans.pipelines[0].plan)
+                predict(scaled, plan) for plan in (plans.single[0], plans.parallel, plans.pipelines[0].plan)
             )
             ends.append((best.fps / peak.fps, best.latency_ms / peak.latency_ms, best.fps / parallel.fps))
         for key, values in zip(PAPER, zip(*ends, strict=True), strict=True):

@@ -269,7 +269,7 @@ SOURCES = {
         "(CO-UP-Profiling, TODAES_TransferMobilenet.csv)",
         "the direction makes a factor of 2 there: who copies pays, LITTLE twice as much as big",
     ],
-    "spread_share": ["assumed, nobody published the spread"],
+    "half_iqr_share": ["assumed, nobody published the spread"],
     "mean_power_w": ["of the board, mean over the running time of the fitted networks; where a network has none"],
     "prices": [
         "fitted to the relative times of the groups of the networks marked fitted",

@@ -313,7 +313,7 @@ def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list
             "on networks they have not seen, and so the threads' speed-up; GPU: its prices' errors, "
             "two libraries' distance on it",
         ],
-        "spread_share": ["assumed, nobody published the spread"],
+        "half_iqr_share": ["assumed, nobody published the spread"],
     }
     if entry.gpu:
         what = "of ARM Compute Library's published times, another library's than pipeall's kernels"

@@ -160,7 +160,7 @@ def _components(board: Board, text: str | None) -> list[str]:
 
 def plan_notes(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Which components are missing, and where."""
-    able = {Plan.parse(row["plan"]).components[0] for row in rows if row["mode"] in ("alone", "peak")}
+    able = {Plan.parse(row["plan"]).components[0] for row in rows if row["mode"] in ("single", "peak")}
     unable = [f"{name} cannot run all of it, so it is in no more than Pipe-All" for name in names if name not in able]
     mode, plan = rows[-1]["mode"], Plan.parse(rows[-1]["plan"])
     busy = {name for name in names for part in plan.components if name == part or overlap(name, part)}

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...pipeline.boards.board import Board
-from ...pipeline.measuring.comparison import MAX_OVERRAN, averages
+from ...pipeline.measuring.comparison import MAX_LATE, averages
 from ..output import MODES, component_text
 from ..profiles import BUSY
 from ..tables import print_table, print_text
 
 NOTE = "gpu is a CPU stand-in: it shares the cores of the other components, and its figures say nothing about a GPU."
 LATE = (
-    f"INVALID: over {MAX_OVERRAN:.0%} of the frames took longer to compute here than the board takes. By these runs "
+    f"INVALID: over {MAX_LATE:.0%} of the frames took longer to compute here than the board takes. By these runs "
     "--time-scale {scale:g} fits this machine; pipeall simulate shows the model's figures without a run."
 )
 FIGURES = {

@@ -127,7 +127,7 @@ def _simulated(profile: Profile, plan: Plan, frames: int, options: Mapping[str, 
 def _contest(graph: Graph, profile: Profile) -> dict[str, Plan]:
     compared = baselines(graph, profile, [unit for unit in profile.units if unit.cores is None])
     parallel = {"parallel": compared.parallel} if compared.parallel else {}
-    return {"peak": compared.alone[0], **parallel, "pipe-all": compared.pipelines[0].plan}
+    return {"peak": compared.single[0], **parallel, "pipe-all": compared.pipelines[0].plan}
 
 
 def _show(graph: Graph, rows: Sequence[dict[str, Any]], queue: bool) -> None:

@@ -21,7 +21,7 @@ from .trial import Trial, compare
 from .verify import run_choices
 
 PIPELINES = 3  # best plans that run to find Pipe-All
-MAX_OVERRAN = 0.01  # of a twin's frames may take longer to compute here than the board takes
+MAX_LATE = 0.01  # of the frames of an emulated board may take longer to compute here than the board takes
 MARGIN = 1.5  # of a --time-scale that fits, over the mean frame: single ones take longer
 SIMULATED = 500  # frames: without jitter, the rhythm of a few is that of all
 
@@ -42,7 +42,7 @@ class Comparison:
     Attributes
     ----------
     rows : list of dict
-        One for each mode and plan, ready for JSON: ``alone`` or ``peak``, ``parallel`` and ``pipe-all``.
+        One for each mode and plan, ready for JSON: ``single`` or ``peak``, ``parallel`` and ``pipe-all``.
     refused : mapping of str to str
         Pipelines that did not run, and why.
     slower : str or None
@@ -115,7 +115,7 @@ def _entries(
     """Mode and plan of what runs against each other, Pipe-All last, where there are several components; and plans
     that did not run, with the reason."""
     options = baselines(graph, profile, components, PIPELINES, floating)
-    entries = [("alone", plan) for plan in options.alone]
+    entries = [("single", plan) for plan in options.single]
     if len(components) == 1:
         return entries, {}
     best, refused = options.pipelines[0], {}
@@ -137,10 +137,10 @@ def rows(
     """One row per mode and plan of a network, the fastest component alone being the "peak" that ratios refer to.
 
     full, single  trials at full load, and with as many frames under way as stages
-    time_scale    of a twin, else None: times are divided by it, so that all are the board's
+    time_scale    of an emulated board, else None: times are divided by it, so that all are the board's
     """
     table = [{"net": net, "mode": mode} | _row(profile, full[plan], single[plan], time_scale) for mode, plan in entries]
-    peak = max((row for row in table if row["mode"] == "alone"), key=lambda row: row["fps"])
+    peak = max((row for row in table if row["mode"] == "single"), key=lambda row: row["fps"])
     peak["mode"] = "peak"
     return [
         row
@@ -158,27 +158,30 @@ def _row(profile: Profile, full: Trial, single: Trial, time_scale: float | None)
     lanes = [stage["busy_ms"] for stage in one["stages"]]
     worst_ms = max(lanes) if len(full.plan.lanes) > 1 else one["latency_p50_ms"]
     latencies = {key: one[key] / scale for key in one if key.startswith("latency")}
-    overran = max(full.overran_share, single.overran_share)
+    late = max(full.late_share, single.late_share)
     others = max((trial.others_cores for trial in (full, single) if trial.others_cores is not None), default=None)
-    twin = {}
+    emulated = {}
     if time_scale:
         simulated = simulate(profile, full.plan, SIMULATED, jitter=False, paced=True).fps
-        twin = {"simulated_fps": simulated, "simulated_error_percent": 100 * (simulated / (loaded["fps"] * scale) - 1)}
-        twin |= {"fitting_time_scale": fitting(prediction, (full, single), scale) if overran > MAX_OVERRAN else scale}
+        emulated = {
+            "simulated_fps": simulated,
+            "simulated_error_percent": 100 * (simulated / (loaded["fps"] * scale) - 1),
+        }
+        emulated |= {"fitting_time_scale": fitting(prediction, (full, single), scale) if late > MAX_LATE else scale}
     return {
         "plan": loaded["plan"],
         "fps": loaded["fps"] * scale,
         "fps_spread": loaded["fps_spread"],
         "predicted_fps": prediction.fps,
         **likely(profile, full.plan),
-        **twin,
+        **emulated,
         **latencies,
         "latency_worst_ms": worst_ms / scale,
         "energy_mj": prediction.energy_mj,
-        "overran_share": overran,
-        "valid": overran <= MAX_OVERRAN,
+        "late_share": late,
+        "valid": late <= MAX_LATE,
         "others_cores": others,
-        "disturbed": time_scale is None and disturbed(others),  # a twin keeps the board's pace, or is not valid
+        "disturbed": time_scale is None and disturbed(others),  # an emulation keeps the pace, or is not valid
         "stages": [
             {key: value / scale if key.endswith("_ms") else value for key, value in stage.items()}
             for stage in loaded["stages"]
@@ -187,7 +190,7 @@ def _row(profile: Profile, full: Trial, single: Trial, time_scale: float | None)
 
 
 def fitting(prediction: Prediction, trials: Sequence[Trial], scale: float) -> int:
-    """At which time scale a twin that overran would keep the pace, by how long its stages took beside the model."""
+    """The time scale at which an emulation that was late keeps the pace, by its stages' times beside the model's."""
     modelled_ms = [ms for lane in prediction.stage_ms for ms in lane]
     took_ms = [[stage.busy_ms for stage in trial.stages] for trial in trials]
     over = [took / ms for row in took_ms for took, ms in zip(row, modelled_ms, strict=True) if ms > 0]
@@ -202,12 +205,12 @@ def settled(
     Slower is beyond the spread of both. One component is among the plans that Pipe-All is chosen from.
     """
     mode, plan = entries[-1]
-    alone = max((other for way, other in entries if way == "alone"), key=lambda other: full[other].median("fps"))
-    slow, fast = full[plan], full[alone]
+    fastest = max((other for way, other in entries if way == "single"), key=lambda other: full[other].median("fps"))
+    slow, fast = full[plan], full[fastest]
     if mode != "pipe-all" or slow.median("fps") * (1 + slow.spread) >= fast.median("fps") * (1 - fast.spread):
         return list(entries), None
     rates = f"{slow.median('fps'):.2f} and {fast.median('fps'):.2f} FPS"
-    return [*entries[:-1], (mode, alone)], f"{plan} ran slower than {alone} ({rates}): Pipe-All is {alone}"
+    return [*entries[:-1], (mode, fastest)], f"{plan} ran slower than {fastest} ({rates}): Pipe-All is {fastest}"
 
 
 def likely(profile: Profile, plan: Plan) -> dict[str, list[float]]:

@@ -30,7 +30,7 @@ from .layers import layer_times
 from .trial import Trial, compare
 
 PIPELINES, TURNS = 3, 5  # the best by the profile, and how often every plan of a network runs
-ALONE, PARALLEL, PIPE_ALL, OTHER = "alone", "parallel", "pipe-all", "pipeline"  # Peak is the fastest alone
+SINGLE, PARALLEL, PIPE_ALL, OTHER = "single", "parallel", "pipe-all", "pipeline"  # Peak is the fastest of SINGLE
 PATH = re.compile(r"(?<!\w)(~|\.{1,2})?(/[^\s/:,;'\"]+){2,}/?")
 
 
@@ -153,7 +153,7 @@ def _profiled(
 
 def _contest(graph: Graph, board: Board, profile: Profile, seconds: float) -> Ran:
     plans = baselines(graph, profile, list(profile.units), PIPELINES)
-    modes = dict.fromkeys(plans.alone, ALONE) | ({plans.parallel: PARALLEL} if plans.parallel else {})
+    modes = dict.fromkeys(plans.single, SINGLE) | ({plans.parallel: PARALLEL} if plans.parallel else {})
     modes |= {choice.plan: OTHER for choice in plans.pipelines if choice.plan not in modes}
     trials = compare(graph, list(modes), board, turns=TURNS, seconds=2 * seconds / TURNS)
     return Ran(graph, profile, named(modes, trials), tuple(trials))

@@ -65,10 +65,10 @@ class Trial:
         return turns[len(turns) // 2].stages
 
     @property
-    def overran_share(self) -> float:
-        """On a twin, how many times per frame a stage's computing took longer than the model says."""
-        overran = sum(stage.overran for turn in self.turns for stage in turn.stages)
-        return overran / max(1, sum(turn.frames for turn in self.turns))
+    def late_share(self) -> float:
+        """On an emulated board, how many times per frame a stage's computing took longer than the model says."""
+        late = sum(stage.overran for turn in self.turns for stage in turn.stages)
+        return late / max(1, sum(turn.frames for turn in self.turns))
 
     def to_dict(self) -> dict[str, Any]:
         fields = ("fps", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms")

@@ -20,13 +20,13 @@ from .units import traits_of
 class Baselines:
     """The plans that run against each other, by what a profile says.
 
-    alone       the whole network on each component that can run it (Peak is the fastest), the fastest first; also on
+    single      the whole network on each component that can run it (Peak is the fastest), the fastest first; also on
                 "cpu", all cores at once, where it is one of the components
     parallel    the whole network on all of those but "cpu" at once, independently; None where there are not two of them
     pipelines   the best plans for throughput, best first; they may leave components out, or all but one
     """
 
-    alone: tuple[Plan, ...]
+    single: tuple[Plan, ...]
     parallel: Plan | None
     pipelines: tuple[PredictedPlan, ...]
 
@@ -43,6 +43,6 @@ def baselines(
     able = [name for name in components if all(map(isfinite, profile.units[name].ms))]
     if not able:
         raise ArgumentError(f"{graph.name}: expected a component that can run all of it, got {', '.join(components)}")
-    alone = sorted(map(Plan.single, able), key=lambda plan: predict(profile, plan).period_ms)
+    single = sorted(map(Plan.single, able), key=lambda plan: predict(profile, plan).period_ms)
     able = [name for name in able if name in several]
-    return Baselines(tuple(alone), Plan.parallel(able) if len(able) > 1 else None, result.ranked)
+    return Baselines(tuple(single), Plan.parallel(able) if len(able) > 1 else None, result.ranked)

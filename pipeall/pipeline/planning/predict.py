@@ -1,4 +1,4 @@
-"""What a plan will do, from a profile: stage times, period, latency, energy. Search, simulation and twin build on it.
+"""What a plan will do, from a profile: stage times, period, latency, energy. Search, simulation and emulation use it.
 
 The model: a stage takes the sum of its groups' times, and what receiving and sending cost it. Each time is multiplied
 by the slow-down that every other unit of the plan causes: a unit of the same lane computes other groups, one of another

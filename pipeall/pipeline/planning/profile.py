@@ -175,7 +175,7 @@ class Profile:
             "crossing_bytes": list(self.crossing_bytes),
             "units": {name: _unit_to_dict(times) for name, times in self.units.items()},
             "contention": _factors_to_dict(self.contention),
-            "in_line": _factors_to_dict(self.same_pipeline),
+            "same_pipeline": _factors_to_dict(self.same_pipeline),
             "links": [link_to_dict(ends, link) for ends, link in self.links.items()],
             "idle_w": self.idle_w,
             **({"error": dict(self.error), "contention_error": self.contention_error} if self.error else {}),
@@ -189,7 +189,9 @@ class Profile:
         crossing = read.sizes("crossing_bytes", len(groups) + 1)
         units = {name: _unit_from(read.inside("units", name), len(groups)) for name in read.keys("units")}
         contention = _factors_from(read, "contention", len(groups))
-        same_pipeline = _factors_from(read, "in_line", len(groups)) if content.get("in_line") is not None else {}
+        same_pipeline = (
+            _factors_from(read, "same_pipeline", len(groups)) if content.get("same_pipeline") is not None else {}
+        )
         if not isinstance(content.get("modelled", False), bool):
             raise read.fail("modelled", "true or false")
         error = read.inside("error") if content.get("error") is not None else JsonReader({}, source)
@@ -251,7 +253,7 @@ def _whole(times: UnitTimes) -> str:
 def _unit_to_dict(times: UnitTimes) -> dict[str, Any]:
     row: dict[str, Any] = {
         "ms": [value if isfinite(value) else None for value in _rounded(times.ms)],
-        "spread_ms": _rounded(times.half_iqr_ms),
+        "half_iqr_ms": _rounded(times.half_iqr_ms),
     }
     if times.power_w is not None:
         row["power_w"] = _rounded(times.power_w)
@@ -270,7 +272,7 @@ def _unit_from(read: JsonReader, count: int) -> UnitTimes:
         if key not in indices:
             raise read.fail("refused", f"group indices from 1 to {count}")
         refused[int(key)] = read.inside("refused").word(key)
-    return UnitTimes(tuple(ms), tuple(read.numbers("spread_ms", count)), power, refused)
+    return UnitTimes(tuple(ms), tuple(read.numbers("half_iqr_ms", count)), power, refused)
 
 
 def _factors(table: Factors, unit: str, other: str) -> tuple[float, ...] | None:

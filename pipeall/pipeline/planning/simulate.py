@@ -114,7 +114,7 @@ def simulate(
                waits outside: its latency counts from its submit, as in a run
     jitter     each stage's time varies from frame to frame as the profile's spread says (log-normal with the same mean;
                groups vary independently). The same seed gives the same run
-    paced      every stage takes the time that ``predict`` says, as on a board twin: all others always slow it down
+    paced      every stage takes the time that ``predict`` says, as on an emulated board: all others always slow it down
 
     Raises ArgumentError where the plan does not fit the profile or cannot run, or for a number out of its range.
     """

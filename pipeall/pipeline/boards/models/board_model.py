@@ -289,7 +289,7 @@ class BoardModel:
             "components": {name: component.details() for name, component in self.components.items()},
             "idle_w": self.idle_w,
             "mean_power_w": {unit: round(watts, 4) for unit, watts in self.mean_power_w.items()},
-            "spread_share": self.half_iqr_share,
+            "half_iqr_share": self.half_iqr_share,
             "contention": {unit: dict(row) for unit, row in self.contention.items()},
             "links": [link_to_dict(ends, link) for ends, link in self.links.items()],
             "prices": {
@@ -348,7 +348,7 @@ class BoardModel:
             contention=contention,
             links=dict(link_from(row) for row in read.rows("links")),
             idle_w=read.number("idle_w") if content.get("idle_w") is not None else None,
-            half_iqr_share=read.number("spread_share"),
+            half_iqr_share=read.number("half_iqr_share"),
             about=read.inside("about").content if content.get("about") is not None else {},
             report=read.inside("report").content if content.get("report") is not None else {},
         )
