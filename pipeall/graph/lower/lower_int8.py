@@ -69,9 +69,9 @@ def _table_of_two(to: Lowering, node: Node, tables: Mapping[str, Table]) -> Tabl
     return _stored(made, levels(to, node)["levels"][-1])
 
 
-def _only_readers(to: Lowering, name: str) -> tuple[Node, ...]:
+def _only_consumers(to: Lowering, name: str) -> tuple[Node, ...]:
     """Who reads a tensor that need not be there for anybody else."""
-    return () if name in to.kept else tuple({id(node): node for node in to.readers.get(name, ())}.values())
+    return () if name in to.kept else tuple({id(node): node for node in to.consumers.get(name, ())}.values())
 
 
 def _function(to: Lowering, node: Node) -> bool:
@@ -82,10 +82,10 @@ def _function(to: Lowering, node: Node) -> bool:
 def _gate(to: Lowering, node: Node) -> tuple[Node, Table] | None:
     """The sum or product of a function of one element and that element, x * sigmoid(x), where nobody else reads the
     function: its node and table."""
-    (x,), readers = node.inputs, _only_readers(to, node.output)
-    if len(readers) != 1 or readers[0].op not in SUMS or set(readers[0].inputs) != {x, node.output}:
+    (x,), consumers = node.inputs, _only_consumers(to, node.output)
+    if len(consumers) != 1 or consumers[0].op not in SUMS or set(consumers[0].inputs) != {x, node.output}:
         return None
-    return readers[0], _table_of_two(to, readers[0], {x: ENTRIES, node.output: _table(to, node)})
+    return consumers[0], _table_of_two(to, consumers[0], {x: ENTRIES, node.output: _table(to, node)})
 
 
 def _function_behind(to: Lowering, name: str) -> tuple[list[Node], Table]:
@@ -93,12 +93,12 @@ def _function_behind(to: Lowering, name: str) -> tuple[list[Node], Table]:
     absorbed_nodes: list[Node] = []
     table, made = ENTRIES.astype(np.int8), name
     while True:
-        readers = _only_readers(to, made)
-        functions = [node for node in readers if _function(to, node)]
-        gate = _gate(to, functions[0]) if len(readers) == 2 and functions else None
-        if gate is not None and gate[0] in readers:
+        consumers = _only_consumers(to, made)
+        functions = [node for node in consumers if _function(to, node)]
+        gate = _gate(to, functions[0]) if len(consumers) == 2 and functions else None
+        if gate is not None and gate[0] in consumers:
             follows, entries = gate
-        elif len(readers) == len(functions) == 1:
+        elif len(consumers) == len(functions) == 1:
             follows, entries = functions[0], _table(to, functions[0])
         else:
             return absorbed_nodes, table
@@ -124,15 +124,15 @@ def absorbed(to: Lowering, node: Node) -> tuple[Node, list[str], dict[str, Any]]
     else:
         behind, last = [], node
     added = []
-    readers = _only_readers(to, last.output)
-    if len(readers) == 1 and readers[0].op == "add" and to.tensor(readers[0].output).quantization is not None:
-        others = [name for name in readers[0].inputs if name != last.output]
+    consumers = _only_consumers(to, last.output)
+    if len(consumers) == 1 and consumers[0].op == "add" and to.tensor(consumers[0].output).quantization is not None:
+        others = [name for name in consumers[0].inputs if name != last.output]
         here = [name for name in others if name in to.done and to.shape(name) == to.shape(last.output)]
-        if len(here) == 1 and to.lies_as_pixels(readers[0]):
-            own, *rest = levels(to, readers[0])["levels"]
-            if readers[0].inputs[0] != last.output:
+        if len(here) == 1 and to.lies_as_pixels(consumers[0]):
+            own, *rest = levels(to, consumers[0])["levels"]
+            if consumers[0].inputs[0] != last.output:
                 own, rest[0] = rest[0], own
-            last, added = readers[0], here
+            last, added = consumers[0], here
             params["add"] = {"levels": (own, *rest), "lo": last.attrs["lo"], "hi": last.attrs["hi"]}
             behind = [*behind, last]
     to.done |= {other.output for other in behind}

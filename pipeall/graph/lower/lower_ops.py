@@ -333,8 +333,8 @@ def picture(to: Lowering, node: Node) -> None:
 
 def product(to: Lowering, node: Node) -> None:
     """A product of computed operands is written as whoever reads it wants it."""
-    readers = to.readers.get(node.output, [])
-    perms = {reader.attrs["perm"] if reader.op == "transpose" else None for reader in readers}
+    consumers = to.consumers.get(node.output, [])
+    perms = {consumer.attrs["perm"] if consumer.op == "transpose" else None for consumer in consumers}
     rank = len(to.shape(node.output))
     order = perms.pop() if len(perms) == 1 and None not in perms else range(rank)
     to.step(node.op, node, [to.operand(name) for name in node.inputs], to.target(node, order), dict(node.attrs))

@@ -63,15 +63,15 @@ class Lowering:
         self.steps: list[Step] = []
         self.slots: dict[str, Strided] = {}  # outputs that were not placed, and where they are copied to
         self._images = image_names(graph)
-        self.makers = {node.output: node for node in graph.nodes}
+        self.producers = {node.output: node for node in graph.nodes}
         self.done: set[str] = {tensor.name for tensor in graph.inputs}  # tensors that are there by now
         self.kept = {
             tensor.name for tensor in (*graph.leaving, *graph.leaves)
         }  # what must be there to leave or to cross
-        self.readers: dict[str, list[Node]] = {}
+        self.consumers: dict[str, list[Node]] = {}
         for node in graph.nodes:
             for name in node.inputs:
-                self.readers.setdefault(name, []).append(node)
+                self.consumers.setdefault(name, []).append(node)
 
     def lowered(
         self, first_late: Border | None = None, last_early: Border | None = None, cache: Cache | None = None
@@ -139,7 +139,7 @@ class Lowering:
 
     def _writes(self, name: str, at: Strided) -> bool:
         """Whether the kernel that makes a tensor can write it at this place."""
-        return name in self.makers and self._can_write(self.makers[name], at, name in self._images)
+        return name in self.producers and self._can_write(self.producers[name], at, name in self._images)
 
     def _place_inputs(self, node: Node) -> None:
         for name, at in self._inner_places(node):
@@ -168,8 +168,8 @@ class Lowering:
         if node.op not in UNARY and node.op not in BINARY or len(operands) != 1:
             return None
         (name,) = operands
-        alone = name not in self.kept and self.readers[name] == [node]
-        made = name in self.makers and self.makers[name].op in (*LAYERS, *UNARY, *BINARY)
+        alone = name not in self.kept and self.consumers[name] == [node]
+        made = name in self.producers and self.producers[name].op in (*LAYERS, *UNARY, *BINARY)
         alike = self.tensor(name) == replace(self.tensor(node.output), name=name)
         return name if alone and made and alike and self.type_of(name) in FLOATS else None
 

@@ -326,8 +326,8 @@ def _band(
     index, bands = band
     before: dict[int, int] = {}
     for number in reversed(links):
-        readers = [_reads(steps[n], operand, before[n], before[n] + 1)[0] for n, operand in links[number]]
-        before[number] = min(readers, default=steps[number].dst.h * index // bands) if index else 0
+        consumers = [_reads(steps[n], operand, before[n], before[n] + 1)[0] for n, operand in links[number]]
+        before[number] = min(consumers, default=steps[number].dst.h * index // bands) if index else 0
     done = [{number: before[number] for number in links}]
     for strip in range(index * count + 1, (index + 1) * count + 1):
         after: dict[int, int] = {}
@@ -344,10 +344,10 @@ def _begins(steps: Sequence[Step], done: Sequence[Mapping[int, int]], base: int)
     """The row that a local storage begins with, before the first strip and after each: the first that is read or
     written later, once what is moved there would not overlap what it is moved from."""
     begins = [min(rows for number, rows in done[0].items() if steps[number].dst.base == base)]
-    readers = [(n, operand) for n in done[0] for operand, view in enumerate(steps[n].src) if view.base == base]
+    consumers = [(n, operand) for n in done[0] for operand, view in enumerate(steps[n].src) if view.base == base]
     writers = [number for number in done[0] if steps[number].dst.base == base]
     for after in done[1:]:
-        read = [_reads(steps[n], i, after[n], after[n] + 1)[0] for n, i in readers if after[n] < done[-1][n]]
+        read = [_reads(steps[n], i, after[n], after[n] + 1)[0] for n, i in consumers if after[n] < done[-1][n]]
         written = [after[number] for number in writers if after[number] < done[-1][number]]
         first = min([*read, *written], default=begins[-1])
         fits = _written(steps, after, base) - first <= first - begins[-1]

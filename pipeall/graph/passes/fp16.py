@@ -91,8 +91,8 @@ class _Halves:
             for name in node.inputs:
                 read.setdefault(name, []).append(node)
         for node in reversed(self.source.nodes):
-            readers = read.get(node.output, ())
-            if any(r.output in layers or (r.output in wanted and self._does_for(r)) for r in readers):
+            consumers = read.get(node.output, ())
+            if any(r.output in layers or (r.output in wanted and self._does_for(r)) for r in consumers):
                 wanted.add(node.output)
         chosen = set(layers)
         for node in self.source.nodes:

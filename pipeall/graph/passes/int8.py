@@ -45,7 +45,7 @@ class _Integers:
 
     def __init__(self, graph: Graph) -> None:
         self.source = graph
-        self.makers = {node.output: node for node in graph.nodes}
+        self.producers = {node.output: node for node in graph.nodes}
         self.left = {tensor.name for tensor in (*graph.leaving, *graph.leaves)}
         self.count: dict[str, int] = {}
         for node in graph.nodes:
@@ -69,10 +69,10 @@ class _Integers:
             if zero not in range(LOWEST, LOWEST + 256):
                 return
             self.levels[node.output] = (attrs["scale"], int(zero))
-            maker = self.makers.get(first)
-            if maker is not None and self.count[first] == 1 and first not in self.left and self._computes(maker):
+            producer = self.producers.get(first)
+            if producer is not None and self.count[first] == 1 and first not in self.left and self._computes(producer):
                 self.merged.add(first)
-                self.integer[node.output] = replace(maker, output=node.output)
+                self.integer[node.output] = replace(producer, output=node.output)
         elif node.op == "dequantize" and self.source.tensors[first].dtype in ("int8", "uint8"):
             shift = LOWEST if self.source.tensors[first].dtype == "uint8" else 0
             self.levels[node.output] = (attrs["scale"], attrs["zero"] + shift)

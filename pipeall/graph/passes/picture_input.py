@@ -102,9 +102,9 @@ def _renamed(node: Node, old: str, new: str) -> Node:
 
 def _next(graph: Graph, nodes: Sequence[Node], name: str) -> Node | None:
     """The only node that reads the image, if what it makes does not leave the network."""
-    readers = [node for node in nodes if name in node.inputs]
+    consumers = [node for node in nodes if name in node.inputs]
     leaves = {tensor.name for tensor in (*graph.leaving, *graph.leaves)}
-    return readers[0] if len(readers) == 1 and not {name, readers[0].output} & leaves else None
+    return consumers[0] if len(consumers) == 1 and not {name, consumers[0].output} & leaves else None
 
 
 def _folded(

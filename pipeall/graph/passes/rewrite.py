@@ -1,6 +1,6 @@
 """Rewrites a graph into fewer nodes with the same results: folded weights, fused clamps and residuals, no idle moves.
 
-A rule looks at one node of a draft and returns whether it changed something; ``RULES`` is applied until none does.
+A rule looks at one node of a editor and returns whether it changed something; ``RULES`` is applied until none does.
 Rules only remove nodes or merge neighbours, so cuts that one tensor crosses stay cuts. The names of the model's inputs
 and outputs stay, the order stays topological, and equal graphs always give equal results.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from ..ir import Graph, Node
 from ..pointwise import CLAMPED as ARITHMETIC
-from .editor import Draft
+from .editor import GraphEditor
 from .rewrite_attention import fuse_attention
 from .rewrite_concat import join_slices, nest_concat
 from .rewrite_division import multiplied
@@ -33,13 +33,13 @@ def rewrite(graph: Graph) -> Graph:
     A graph that computes with integers (``integers``) is as simple as it can be."""
     if graph.quantized:
         return graph
-    draft = Draft(multiplied(graph))
+    editor = GraphEditor(multiplied(graph))
     changed = True
     while changed:
         changed = False
-        for output in draft.ordered():
-            changed |= any(output in draft.nodes and rule(draft, draft.nodes[output]) for rule in RULES)
-    return draft.graph()
+        for output in editor.ordered():
+            changed |= any(output in editor.nodes and rule(editor, editor.nodes[output]) for rule in RULES)
+    return editor.graph()
 
 
 def _is_free(attrs: Mapping[str, Any]) -> bool:
@@ -53,11 +53,11 @@ def _clamp(node: Node) -> dict[str, float]:
 # ---- rules ----
 
 
-def drop_idle(draft: Draft, node: Node) -> bool:
+def drop_idle(editor: GraphEditor, node: Node) -> bool:
     """Removes nodes that copy their input, multiply it by 1 or add 0 (which makes zeros positive)."""
-    if node.inputs[0] in draft.constants:
+    if node.inputs[0] in editor.constants:
         return False
-    attrs, shape = node.attrs, draft.shapes[node.inputs[0]]
+    attrs, shape = node.attrs, editor.shapes[node.inputs[0]]
     match node.op:
         case "reshape":
             idle = attrs["shape"] == shape
@@ -76,58 +76,58 @@ def drop_idle(draft: Draft, node: Node) -> bool:
         case "clip":
             idle = _is_free(attrs)
         case "mul" | "add":
-            other = draft.constants.get(node.inputs[1])
-            same = draft.shapes[node.output] == shape
+            other = editor.constants.get(node.inputs[1])
+            same = editor.shapes[node.output] == shape
             idle = same and _is_free(attrs) and other is not None and bool((other == (node.op == "mul")).all())
         case _:
             idle = False
-    return idle and draft.bypass(node)
+    return idle and editor.bypass(node)
 
 
-def merge_moves(draft: Draft, node: Node) -> bool:
+def merge_moves(editor: GraphEditor, node: Node) -> bool:
     """Makes one of reshape(reshape(x)), and of transpose(transpose(x))."""
-    first = draft.maker(node.inputs[0], node.op) if node.op in ("reshape", "transpose") else None
+    first = editor.producer(node.inputs[0], node.op) if node.op in ("reshape", "transpose") else None
     if first is None:
         return False
     if node.op == "transpose":
         perm = tuple(first.attrs["perm"][axis] for axis in node.attrs["perm"])
-        return draft.put(node, inputs=first.inputs, attrs={"perm": perm})
-    return draft.put(node, inputs=first.inputs)
+        return editor.put(node, inputs=first.inputs, attrs={"perm": perm})
+    return editor.put(node, inputs=first.inputs)
 
 
-def make_shuffle(draft: Draft, node: Node) -> bool:
+def make_shuffle(editor: GraphEditor, node: Node) -> bool:
     """Makes one node of a channel shuffle: (1, C, H, W) -> (1, g, C/g, ...) -> (1, C/g, g, ...) -> (1, C, H, W)."""
-    swap = draft.maker(_before_reshapes(draft, node.inputs[0]), "transpose") if node.op == "reshape" else None
+    swap = editor.producer(_before_reshapes(editor, node.inputs[0]), "transpose") if node.op == "reshape" else None
     if swap is None:
         return False
-    source, split = _before_reshapes(draft, swap.inputs[0]), draft.shapes[swap.inputs[0]]
-    shape, rest = draft.shapes[source], tuple(range(3, len(split)))
+    source, split = _before_reshapes(editor, swap.inputs[0]), editor.shapes[swap.inputs[0]]
+    shape, rest = editor.shapes[source], tuple(range(3, len(split)))
     is_shuffle = (
         len(shape) == 4
-        and shape == draft.shapes[node.output]
+        and shape == editor.shapes[node.output]
         and swap.attrs["perm"] == (0, 2, 1, *rest)
         and split[0] == 1
         and split[1] * split[2] == shape[1]
     )
-    return is_shuffle and draft.put(node, op="shuffle", inputs=(source,), attrs={"groups": split[1]})
+    return is_shuffle and editor.put(node, op="shuffle", inputs=(source,), attrs={"groups": split[1]})
 
 
-def _before_reshapes(draft: Draft, name: str) -> str:
-    while (node := draft.maker(name, "reshape")) is not None:
+def _before_reshapes(editor: GraphEditor, name: str) -> str:
+    while (node := editor.producer(name, "reshape")) is not None:
         name = node.inputs[0]
     return name
 
 
-def flatten_in_fc(draft: Draft, node: Node) -> bool:
+def flatten_in_fc(editor: GraphEditor, node: Node) -> bool:
     """Removes a reshape before fc, which reads its input in row-major order, whatever the shape."""
-    flat = draft.maker(node.inputs[0], "reshape") if node.op == "fc" and node.attrs["axis"] == 1 else None
-    same = flat is not None and draft.shapes[flat.inputs[0]][:1] == draft.shapes[node.output][:1]
-    return same and draft.put(node, inputs=(*flat.inputs, *node.inputs[1:]))
+    flat = editor.producer(node.inputs[0], "reshape") if node.op == "fc" and node.attrs["axis"] == 1 else None
+    same = flat is not None and editor.shapes[flat.inputs[0]][:1] == editor.shapes[node.output][:1]
+    return same and editor.put(node, inputs=(*flat.inputs, *node.inputs[1:]))
 
 
-def fold_pad(draft: Draft, node: Node) -> bool:
+def fold_pad(editor: GraphEditor, node: Node) -> bool:
     """Makes zeros around an image the padding of the convolution, or of the average pooling that counts them."""
-    pad = draft.maker(node.inputs[0], "pad") if node.op in ("conv", "avgpool") else None
+    pad = editor.producer(node.inputs[0], "pad") if node.op in ("conv", "avgpool") else None
     if pad is None or pad.attrs["mode"] != "constant" or pad.attrs["value"] != 0:
         return False
     begin, end, own = pad.attrs["pads_begin"], pad.attrs["pads_end"], node.attrs["pads"]
@@ -141,15 +141,15 @@ def fold_pad(draft: Draft, node: Node) -> bool:
         if not counted or not small or node.attrs["ceil"]:  # ceil: where the last window may start would change
             return False
         attrs["count_include_pad"] = True
-    return draft.put(node, inputs=(*pad.inputs, *node.inputs[1:]), attrs=attrs)
+    return editor.put(node, inputs=(*pad.inputs, *node.inputs[1:]), attrs=attrs)
 
 
-def crop_kernel(draft: Draft, node: Node) -> bool:
+def crop_kernel(editor: GraphEditor, node: Node) -> bool:
     """Removes the outer rows and columns of a convolution's kernel that only ever see padding, as dilated ones may."""
-    weight = draft.constants.get(node.inputs[1]) if node.op == "conv" else None
+    weight = editor.constants.get(node.inputs[1]) if node.op == "conv" else None
     if weight is None:
         return False
-    attrs, shape, out = node.attrs, draft.shapes[node.inputs[0]][2:], draft.shapes[node.output][2:]
+    attrs, shape, out = node.attrs, editor.shapes[node.inputs[0]][2:], editor.shapes[node.output][2:]
     pads, window = list(attrs["pads"]), [slice(None)] * weight.ndim
     for axis, size in enumerate(shape):
         step, reach = attrs["dilations"][axis], (out[axis] - 1) * attrs["strides"][axis]
@@ -163,25 +163,25 @@ def crop_kernel(draft: Draft, node: Node) -> bool:
     cropped = weight[tuple(window)]
     if cropped.shape == weight.shape:
         return False
-    name = draft.constant(f"{node.inputs[1]}.cropped", cropped)
-    if levels := draft.levels.get(node.inputs[1]):
-        draft.levels[name] = levels
+    name = editor.constant(f"{node.inputs[1]}.cropped", cropped)
+    if levels := editor.levels.get(node.inputs[1]):
+        editor.levels[name] = levels
     inputs = (node.inputs[0], name, *node.inputs[2:])
-    return draft.put(node, inputs=inputs, attrs=attrs | {"pads": tuple(pads)})
+    return editor.put(node, inputs=inputs, attrs=attrs | {"pads": tuple(pads)})
 
 
-def fold_constant(draft: Draft, node: Node) -> bool:
+def fold_constant(editor: GraphEditor, node: Node) -> bool:
     """Folds a sum or product with one constant per channel (BatchNormalization is both) into weights and bias."""
-    main = draft.maker(node.inputs[0], "conv", "deconv", "fc") if node.op in ("add", "sub", "mul") else None
-    operand = draft.constants.get(node.inputs[1]) if main is not None else None
-    if operand is None or not draft.private(main) or len(main.inputs) != 3 or not _is_free(main.attrs):
+    main = editor.producer(node.inputs[0], "conv", "deconv", "fc") if node.op in ("add", "sub", "mul") else None
+    operand = editor.constants.get(node.inputs[1]) if main is not None else None
+    if operand is None or not editor.single_use(main) or len(main.inputs) != 3 or not _is_free(main.attrs):
         return False
     x, weight_name, bias_name = main.inputs
-    weight, bias = (draft.constants[name].astype(np.float64) for name in (weight_name, bias_name))
-    shape = draft.shapes[main.output]
+    weight, bias = (editor.constants[name].astype(np.float64) for name in (weight_name, bias_name))
+    shape = editor.shapes[main.output]
     channels = 1 if main.op != "fc" else len(shape) - 1
     per_channel = operand.size == 1 or operand.shape[channels] == operand.size == shape[channels]
-    if not per_channel or draft.shapes[node.output] != shape:
+    if not per_channel or editor.shapes[node.output] != shape:
         return False  # differs between pixels
     values = np.broadcast_to(operand.reshape(-1).astype(np.float64), bias.shape)
     match node.op, node.attrs["swapped"]:
@@ -202,36 +202,36 @@ def fold_constant(draft: Draft, node: Node) -> bool:
     if max(np.abs(weight).max(), np.abs(bias).max()) > FLOAT_MAX:
         return False
     if np.any(scale != 1):
-        weight_name = draft.constant(f"{main.name}.weight", weight)
-    bias_name = draft.constant(f"{main.name}.bias", bias)
-    return draft.absorb(main, node, inputs=(x, weight_name, bias_name), attrs=main.attrs | _clamp(node))
+        weight_name = editor.constant(f"{main.name}.weight", weight)
+    bias_name = editor.constant(f"{main.name}.bias", bias)
+    return editor.absorb(main, node, inputs=(x, weight_name, bias_name), attrs=main.attrs | _clamp(node))
 
 
-def fuse_clamp(draft: Draft, node: Node) -> bool:
+def fuse_clamp(editor: GraphEditor, node: Node) -> bool:
     """Merges a clamp into a node that ends in one: clamp(clamp(x, a, b), lo, hi) has the bounds a and b, clamped."""
-    inner = draft.maker(node.inputs[0], *CLAMPED) if node.op == "clip" else None
-    if inner is None or not draft.private(inner):
+    inner = editor.producer(node.inputs[0], *CLAMPED) if node.op == "clip" else None
+    if inner is None or not editor.single_use(inner):
         return False
     lo, hi = node.attrs["lo"], node.attrs["hi"]
     bounds = {name: min(max(inner.attrs[name], lo), hi) for name in ("lo", "hi")}
-    return draft.absorb(inner, node, attrs=inner.attrs | bounds)
+    return editor.absorb(inner, node, attrs=inner.attrs | bounds)
 
 
-def fuse_residual(draft: Draft, node: Node) -> bool:
+def fuse_residual(editor: GraphEditor, node: Node) -> bool:
     """Makes a sum of two tensors of equal shape the residual of the convolution that makes the later of them."""
-    if node.op != "add" or any(name in draft.constants for name in node.inputs):
+    if node.op != "add" or any(name in editor.constants for name in node.inputs):
         return False
     a, b = node.inputs
-    later, other = (a, b) if draft.places.get(a, -1) > draft.places.get(b, -1) else (b, a)
-    conv = draft.maker(later, "conv")
-    if conv is None or draft.shapes[a] != draft.shapes[b] or not draft.private(conv):
+    later, other = (a, b) if editor.positions.get(a, -1) > editor.positions.get(b, -1) else (b, a)
+    conv = editor.producer(later, "conv")
+    if conv is None or editor.shapes[a] != editor.shapes[b] or not editor.single_use(conv):
         return False
     if len(conv.inputs) != 3 or not _is_free(conv.attrs):
         return False
-    return draft.absorb(conv, node, inputs=(*conv.inputs, other), attrs=conv.attrs | _clamp(node))
+    return editor.absorb(conv, node, inputs=(*conv.inputs, other), attrs=conv.attrs | _clamp(node))
 
 
-RULES: tuple[Callable[[Draft, Node], bool], ...] = (
+RULES: tuple[Callable[[GraphEditor, Node], bool], ...] = (
     drop_idle,
     merge_moves,
     make_shuffle,

@@ -7,7 +7,7 @@ from math import inf, isfinite, prod
 import numpy as np
 
 from ..ir import Node
-from .editor import Draft
+from .editor import GraphEditor
 
 DEPTH = 16  # nodes between the product of q and k and its softmax, at most
 MASK_MAX = 2**24  # elements of a mask that is made of several, or of another shape than the scores
@@ -16,77 +16,81 @@ MASK_MAX = 2**24  # elements of a mask that is made of several, or of another sh
 Scores = tuple[Node, float, tuple[tuple[str, tuple[int, ...]], ...]]
 
 
-def fuse_attention(draft: Draft, node: Node) -> bool:
+def fuse_attention(editor: GraphEditor, node: Node) -> bool:
     """Makes one node of softmax(factor * q k^T + masks) v, where nothing else reads the scores and probabilities.
 
     Factors are constant numbers, before or after the product; of several masks all are constants.
     """
     if node.op == "attention":
-        return _fold_factor(draft, node)
+        return _fold_factor(editor, node)
     if node.op != "matmul" or node.attrs["alpha"] != 1:
         return False
-    softmax = _private(draft, _before_reshapes(draft, node.inputs[0]), "softmax")
-    if softmax is None or softmax.attrs["axis"] != len(draft.shapes[softmax.output]) - 1:
+    softmax = _single_use(editor, _before_reshapes(editor, node.inputs[0]), "softmax")
+    if softmax is None or softmax.attrs["axis"] != len(editor.shapes[softmax.output]) - 1:
         return False
-    scores = _scores(draft, softmax.inputs[0], DEPTH)
+    scores = _scores(editor, softmax.inputs[0], DEPTH)
     if scores is None:
         return False
     product, scale, added = scores
-    (q, q_factor), (k, k_factor) = (_unscaled(draft, name) for name in product.inputs)
-    v, shape = node.inputs[1], draft.shapes[product.output]
-    batches = {_shape(draft, name)[:-2] for name in (q, k, v)}
-    fits = shape == draft.shapes[node.inputs[0]] and draft.shapes[softmax.output][-1] == shape[-1]
-    if not fits or batches != {shape[:-2]} or not all(_is_float(draft, name) for name in (q, k, v)):
+    (q, q_factor), (k, k_factor) = (_unscaled(editor, name) for name in product.inputs)
+    v, shape = node.inputs[1], editor.shapes[product.output]
+    batches = {_shape(editor, name)[:-2] for name in (q, k, v)}
+    fits = shape == editor.shapes[node.inputs[0]] and editor.shapes[softmax.output][-1] == shape[-1]
+    if not fits or batches != {shape[:-2]} or not all(_is_float(editor, name) for name in (q, k, v)):
         return False
-    mask = _mask(draft, node, added, shape)
+    mask = _mask(editor, node, added, shape)
     if mask is None:
         return False
-    inputs = (q, _transposed(draft, node, k), v, *mask)
-    return draft.put(node, op="attention", inputs=inputs, attrs={"scale": scale * q_factor * k_factor, "causal": False})
+    inputs = (q, _transposed(editor, node, k), v, *mask)
+    return editor.put(
+        node, op="attention", inputs=inputs, attrs={"scale": scale * q_factor * k_factor, "causal": False}
+    )
 
 
-def _fold_factor(draft: Draft, node: Node) -> bool:
+def _fold_factor(editor: GraphEditor, node: Node) -> bool:
     """Takes the constant factor of q or k into the scale."""
-    (q, q_factor), (k, k_factor) = (_unscaled(draft, name) for name in node.inputs[:2])
+    (q, q_factor), (k, k_factor) = (_unscaled(editor, name) for name in node.inputs[:2])
     if (q, k) == node.inputs[:2]:
         return False
     scale = node.attrs["scale"] * q_factor * k_factor
-    return draft.put(node, inputs=(q, k, *node.inputs[2:]), attrs=node.attrs | {"scale": scale})
+    return editor.put(node, inputs=(q, k, *node.inputs[2:]), attrs=node.attrs | {"scale": scale})
 
 
-def _unscaled(draft: Draft, name: str) -> tuple[str, float]:
+def _unscaled(editor: GraphEditor, name: str) -> tuple[str, float]:
     """The tensor of which this one is a multiple, and the factor; itself and 1 where others read it too."""
     total = 1.0
-    while (node := _private(draft, name, "mul", "div")) is not None and (factor := _factor(draft, node)) is not None:
+    while (node := _single_use(editor, name, "mul", "div")) is not None and (
+        factor := _factor(editor, node)
+    ) is not None:
         name, total = node.inputs[0], total * factor
     return name, total
 
 
-def _private(draft: Draft, name: str, *ops: str) -> Node | None:
-    """The node that makes a tensor, if it is one of ``ops`` and the tensor has one reader."""
-    node = draft.maker(name, *ops)
-    return node if node is not None and draft.private(node) else None
+def _single_use(editor: GraphEditor, name: str, *ops: str) -> Node | None:
+    """The node that makes a tensor, if it is one of ``ops`` and the tensor has one consumer."""
+    node = editor.producer(name, *ops)
+    return node if node is not None and editor.single_use(node) else None
 
 
-def _before_reshapes(draft: Draft, name: str) -> str:
-    while (node := _private(draft, name, "reshape")) is not None:
+def _before_reshapes(editor: GraphEditor, name: str) -> str:
+    while (node := _single_use(editor, name, "reshape")) is not None:
         name = node.inputs[0]
     return name
 
 
-def _shape(draft: Draft, name: str) -> tuple[int, ...]:
-    return draft.constants[name].shape if name in draft.constants else draft.shapes[name]
+def _shape(editor: GraphEditor, name: str) -> tuple[int, ...]:
+    return editor.constants[name].shape if name in editor.constants else editor.shapes[name]
 
 
-def _is_float(draft: Draft, name: str) -> bool:
-    made = draft.constants.get(name)
-    return (draft.tensors[name].dtype if made is None else str(made.dtype)) == "float32"
+def _is_float(editor: GraphEditor, name: str) -> bool:
+    made = editor.constants.get(name)
+    return (editor.tensors[name].dtype if made is None else str(made.dtype)) == "float32"
 
 
-def _factor(draft: Draft, node: Node) -> float | None:
+def _factor(editor: GraphEditor, node: Node) -> float | None:
     """The number by which a node multiplies its first input, if that is all it does."""
-    operand = draft.constants.get(node.inputs[1]) if node.op in ("mul", "div") else None
-    same = draft.shapes.get(node.inputs[0]) == draft.shapes[node.output] and _is_float(draft, node.inputs[0])
+    operand = editor.constants.get(node.inputs[1]) if node.op in ("mul", "div") else None
+    same = editor.shapes.get(node.inputs[0]) == editor.shapes[node.output] and _is_float(editor, node.inputs[0])
     if operand is None or operand.size != 1 or not same or not _is_unclamped(node) or not operand.all():
         return None
     if node.op == "div" and node.attrs["swapped"]:
@@ -100,47 +104,47 @@ def _is_unclamped(node: Node) -> bool:
     return node.attrs["lo"] == -inf and node.attrs["hi"] == inf
 
 
-def _scores(draft: Draft, name: str, depth: int) -> Scores | None:
+def _scores(editor: GraphEditor, name: str, depth: int) -> Scores | None:
     """What a tensor consists of, if it is scores: only the factor may stand before what is added."""
-    node = _private(draft, name, "matmul", "reshape", "mul", "div", "add") if depth else None
+    node = _single_use(editor, name, "matmul", "reshape", "mul", "div", "add") if depth else None
     if node is None:
         return None
     if node.op == "matmul":
         return node, node.attrs["alpha"], ()
     if node.op == "reshape":
-        return _scores(draft, node.inputs[0], depth - 1)
+        return _scores(editor, node.inputs[0], depth - 1)
     if node.op in ("mul", "div"):
-        factor = _factor(draft, node)
-        scores = _scores(draft, node.inputs[0], depth - 1) if factor is not None else None
+        factor = _factor(editor, node)
+        scores = _scores(editor, node.inputs[0], depth - 1) if factor is not None else None
         return (scores[0], scores[1] * factor, ()) if scores is not None and not scores[2] else None
     for rest, mask in (node.inputs, node.inputs[::-1]):
-        if _is_unclamped(node) and _shape(draft, rest) == draft.shapes[node.output] and _is_float(draft, mask):
-            scores = _scores(draft, rest, depth - 1)
+        if _is_unclamped(node) and _shape(editor, rest) == editor.shapes[node.output] and _is_float(editor, mask):
+            scores = _scores(editor, rest, depth - 1)
             if scores is not None:
-                return scores[0], scores[1], (*scores[2], (mask, draft.shapes[node.output]))
+                return scores[0], scores[1], (*scores[2], (mask, editor.shapes[node.output]))
     return None
 
 
 def _mask(
-    draft: Draft, node: Node, added: tuple[tuple[str, tuple[int, ...]], ...], shape: tuple[int, ...]
+    editor: GraphEditor, node: Node, added: tuple[tuple[str, tuple[int, ...]], ...], shape: tuple[int, ...]
 ) -> tuple[str, ...] | None:
     """The one operand that stands for all that is added to scores of this shape; None where there is none."""
     if not added or [level for _, level in added] == [shape]:
         return tuple(name for name, _ in added)
-    arrays = [draft.constants.get(name) for name, _ in added]
+    arrays = [editor.constants.get(name) for name, _ in added]
     if any(array is None for array in arrays) or prod(shape) > MASK_MAX:
         return None
     total = np.zeros((1,) * len(shape), np.float32)
     for array, (_, level) in zip(arrays, added, strict=True):
         total = total + (array if level == shape else np.broadcast_to(array, level).reshape(shape))
-    return (draft.constant(f"{node.name}.mask", total),)
+    return (editor.constant(f"{node.name}.mask", total),)
 
 
-def _transposed(draft: Draft, node: Node, name: str) -> str:
+def _transposed(editor: GraphEditor, node: Node, name: str) -> str:
     """A matrix, or several, with rows and columns exchanged: of a computed tensor a view."""
-    if name in draft.constants:
-        return draft.constant(f"{name}.transposed", draft.constants[name].swapaxes(-1, -2))
-    shape = draft.shapes[name]
+    if name in editor.constants:
+        return editor.constant(f"{name}.transposed", editor.constants[name].swapaxes(-1, -2))
+    shape = editor.shapes[name]
     axes = range(len(shape))
     perm = (*axes[:-2], axes[-1], axes[-2])
-    return draft.insert("transpose", f"{node.name}.k", (name,), {"perm": perm}, node)
+    return editor.insert("transpose", f"{node.name}.k", (name,), {"perm": perm}, node)

@@ -8,40 +8,40 @@ import numpy as np
 
 from ..ir import Node
 from ..ops import attributes
-from .editor import Draft
+from .editor import GraphEditor
 
 CLOSE = 1e-4  # relative: exporters write constants in float32, or rounded by hand
 
 
-def make_activation(draft: Draft, node: Node) -> bool:
+def make_activation(editor: GraphEditor, node: Node) -> bool:
     """Makes swish, hardswish, mish, gelu or gelu_tanh of a product of a tensor and a gate computed of it."""
     if node.op != "mul" or not _free(node):
         return False
-    tensors, number = _factors(draft, node)
+    tensors, number = _factors(editor, node)
     if len(tensors) != 2:
         return False
     for x, gate in (tensors, tensors[::-1]):
-        if draft.shapes[x] == draft.shapes[gate] == draft.shapes[node.output]:
+        if editor.shapes[x] == editor.shapes[gate] == editor.shapes[node.output]:
             for op, scale, matches in GATES:
-                if isclose(number, scale, rel_tol=CLOSE) and matches(draft, x, gate):
-                    return draft.put(node, op=op, inputs=(x,), attrs=attributes(op))
+                if isclose(number, scale, rel_tol=CLOSE) and matches(editor, x, gate):
+                    return editor.put(node, op=op, inputs=(x,), attrs=attributes(op))
     return False
 
 
-def add_to_gate(draft: Draft, node: Node) -> bool:
+def add_to_gate(editor: GraphEditor, node: Node) -> bool:
     """Makes x (g + 1) of x + x g where the gate g, such as squeeze-excite's, is smaller than x: a pass over x less."""
-    if node.op != "add" or draft.tensors[node.output].dtype != "float32":
+    if node.op != "add" or editor.tensors[node.output].dtype != "float32":
         return False
     for x, product in (node.inputs, node.inputs[::-1]):
-        gated = draft.maker(product, "mul")
-        if gated is None or not _free(gated) or not draft.private(gated) or x not in gated.inputs:
+        gated = editor.producer(product, "mul")
+        if gated is None or not _free(gated) or not editor.single_use(gated) or x not in gated.inputs:
             continue
         gate = gated.inputs[gated.inputs[0] == x]
-        shape, whole = draft.shapes[gate], draft.shapes[node.output]
-        if gate not in draft.constants and draft.shapes[x] == whole and prod(shape) < prod(whole):
-            one = draft.constant(f"{gate}.one", np.ones((1,) * len(shape)))
-            more = draft.insert("add", f"{gate}.and_one", (gate, one), attributes("add"), node)
-            return draft.put(node, op="mul", inputs=(x, more))
+        shape, whole = editor.shapes[gate], editor.shapes[node.output]
+        if gate not in editor.constants and editor.shapes[x] == whole and prod(shape) < prod(whole):
+            one = editor.constant(f"{gate}.one", np.ones((1,) * len(shape)))
+            more = editor.insert("add", f"{gate}.and_one", (gate, one), attributes("add"), node)
+            return editor.put(node, op="mul", inputs=(x, more))
     return False
 
 
@@ -49,24 +49,24 @@ def _free(node: Node) -> bool:
     return node.attrs["lo"] == -inf and node.attrs["hi"] == inf
 
 
-def _number(draft: Draft, name: str) -> float | None:
+def _number(editor: GraphEditor, name: str) -> float | None:
     """A constant of one element."""
-    array = draft.constants.get(name)
+    array = editor.constants.get(name)
     return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
 
-def _factors(draft: Draft, root: Node) -> tuple[list[str], float]:
+def _factors(editor: GraphEditor, root: Node) -> tuple[list[str], float]:
     """The tensors that a product multiplies, through products that only it reads, and the product of its numbers."""
     tensors, numbers, waiting = [], [], list(root.inputs)
     while waiting:
         name = waiting.pop(0)
-        number, inner = _number(draft, name), draft.maker(name, "mul", "div")
+        number, inner = _number(editor, name), editor.producer(name, "mul", "div")
         if number is not None:
             numbers.append(number)
-        elif inner is not None and _free(inner) and draft.private(inner) and _is_product(draft, inner):
+        elif inner is not None and _free(inner) and editor.single_use(inner) and _is_product(editor, inner):
             if inner.op == "div":
                 waiting.append(inner.inputs[0])
-                numbers.append(1 / _number(draft, inner.inputs[1]))
+                numbers.append(1 / _number(editor, inner.inputs[1]))
             else:
                 waiting += inner.inputs
         else:
@@ -74,107 +74,107 @@ def _factors(draft: Draft, root: Node) -> tuple[list[str], float]:
     return tensors, prod(numbers)
 
 
-def _is_product(draft: Draft, node: Node) -> bool:
+def _is_product(editor: GraphEditor, node: Node) -> bool:
     """A product, or a division by a number."""
-    return node.op == "mul" or (not node.attrs["swapped"] and bool(_number(draft, node.inputs[1])))
+    return node.op == "mul" or (not node.attrs["swapped"] and bool(_number(editor, node.inputs[1])))
 
 
-def _scaled(draft: Draft, name: str, x: str) -> float | None:
+def _scaled(editor: GraphEditor, name: str, x: str) -> float | None:
     """The factor by which a tensor is a multiple of x; None if it is none."""
     if name == x:
         return 1.0
-    node = draft.maker(name, "mul", "div")
-    if node is None or not _free(node) or not _is_product(draft, node):
+    node = editor.producer(name, "mul", "div")
+    if node is None or not _free(node) or not _is_product(editor, node):
         return None
     tensors, number = (
-        _factors(draft, node) if node.op == "mul" else ([node.inputs[0]], 1 / _number(draft, node.inputs[1]))
+        _factors(editor, node) if node.op == "mul" else ([node.inputs[0]], 1 / _number(editor, node.inputs[1]))
     )
     return number if tensors == [x] else None
 
 
-def _of(draft: Draft, name: str, *ops: str) -> str | None:
+def _of(editor: GraphEditor, name: str, *ops: str) -> str | None:
     """What an op of one operand reads, that makes a tensor which only one node reads."""
-    node = draft.maker(name, *ops)
-    return node.inputs[0] if node is not None and draft.private(node) else None
+    node = editor.producer(name, *ops)
+    return node.inputs[0] if node is not None and editor.single_use(node) else None
 
 
-def _plus(draft: Draft, name: str, shift: float) -> tuple[Node, str] | None:
+def _plus(editor: GraphEditor, name: str, shift: float) -> tuple[Node, str] | None:
     """A sum with this number, and the other operand."""
-    node = draft.maker(name, "add")
-    if node is None or not draft.private(node):
+    node = editor.producer(name, "add")
+    if node is None or not editor.single_use(node):
         return None
     for a, b in (node.inputs, node.inputs[::-1]):
-        number = _number(draft, b)
+        number = _number(editor, b)
         if number is not None and isclose(number, shift, rel_tol=CLOSE):
             return node, a
     return None
 
 
-def _is_swish(draft: Draft, x: str, gate: str) -> bool:
-    return _of(draft, gate, "sigmoid") == x
+def _is_swish(editor: GraphEditor, x: str, gate: str) -> bool:
+    return _of(editor, gate, "sigmoid") == x
 
 
-def _is_mish(draft: Draft, x: str, gate: str) -> bool:
-    inner = _of(draft, gate, "tanh")
-    return inner is not None and _of(draft, inner, "softplus") == x
+def _is_mish(editor: GraphEditor, x: str, gate: str) -> bool:
+    inner = _of(editor, gate, "tanh")
+    return inner is not None and _of(editor, inner, "softplus") == x
 
 
-def _is_hard(draft: Draft, x: str, gate: str) -> bool:
-    node = draft.maker(gate, "hardsigmoid")
-    fits = node is not None and draft.private(node) and node.inputs == (x,)
+def _is_hard(editor: GraphEditor, x: str, gate: str) -> bool:
+    node = editor.producer(gate, "hardsigmoid")
+    fits = node is not None and editor.single_use(node) and node.inputs == (x,)
     return fits and isclose(node.attrs["alpha"], 1 / 6, rel_tol=CLOSE) and node.attrs["beta"] == 0.5
 
 
-def _is_clipped(draft: Draft, x: str, gate: str) -> bool:
+def _is_clipped(editor: GraphEditor, x: str, gate: str) -> bool:
     """clip(x + 3, 0, 6)"""
-    if shifted := _plus(draft, gate, 3.0):
+    if shifted := _plus(editor, gate, 3.0):
         node, other = shifted
         return other == x and (node.attrs["lo"], node.attrs["hi"]) == (0.0, 6.0)
     return False
 
 
-def _is_erf(draft: Draft, x: str, gate: str) -> bool:
+def _is_erf(editor: GraphEditor, x: str, gate: str) -> bool:
     """1 + erf(x / sqrt 2)"""
-    shifted = _plus(draft, gate, 1.0)
-    inner = _of(draft, shifted[1], "erf") if shifted and _free(shifted[0]) else None
-    scale = _scaled(draft, inner, x) if inner is not None else None
+    shifted = _plus(editor, gate, 1.0)
+    inner = _of(editor, shifted[1], "erf") if shifted and _free(shifted[0]) else None
+    scale = _scaled(editor, inner, x) if inner is not None else None
     return scale is not None and isclose(scale, 0.5**0.5, rel_tol=CLOSE)
 
 
-def _is_tanh(draft: Draft, x: str, gate: str) -> bool:
+def _is_tanh(editor: GraphEditor, x: str, gate: str) -> bool:
     """1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))"""
-    shifted = _plus(draft, gate, 1.0)
-    inner = _of(draft, shifted[1], "tanh") if shifted and _free(shifted[0]) else None
-    argument = draft.maker(inner, "mul") if inner is not None else None
+    shifted = _plus(editor, gate, 1.0)
+    inner = _of(editor, shifted[1], "tanh") if shifted and _free(shifted[0]) else None
+    argument = editor.producer(inner, "mul") if inner is not None else None
     if argument is None or not _free(argument):
         return False
-    tensors, number = _factors(draft, argument)
+    tensors, number = _factors(editor, argument)
     if len(tensors) == 1 and isclose(number, (2 / pi) ** 0.5, rel_tol=CLOSE):
-        total = draft.maker(tensors[0], "add")
+        total = editor.producer(tensors[0], "add")
         return (
             total is not None
             and _free(total)
-            and any(a == x and _cubic(draft, b, x) == [x] * 3 for a, b in (total.inputs, total.inputs[::-1]))
+            and any(a == x and _cubic(editor, b, x) == [x] * 3 for a, b in (total.inputs, total.inputs[::-1]))
         )
     return False
 
 
-def _cubic(draft: Draft, name: str, x: str) -> list[str] | None:
+def _cubic(editor: GraphEditor, name: str, x: str) -> list[str] | None:
     """The factors of 0.044715 times powers of x."""
-    node = draft.maker(name, "mul")
-    tensors, number = _factors(draft, node) if node is not None and _free(node) else ([], 0.0)
-    flat = [part for t in tensors for part in _power(draft, t, x)]
+    node = editor.producer(name, "mul")
+    tensors, number = _factors(editor, node) if node is not None and _free(node) else ([], 0.0)
+    flat = [part for t in tensors for part in _power(editor, t, x)]
     return flat if isclose(number, 0.044715, rel_tol=CLOSE) else None
 
 
-def _power(draft: Draft, name: str, x: str) -> list[str]:
-    node = draft.maker(name, "mul", "pow")
+def _power(editor: GraphEditor, name: str, x: str) -> list[str]:
+    node = editor.producer(name, "mul", "pow")
     if node is None or not _free(node):
         return [name]
     if node.op == "pow":
-        exponent = None if node.attrs["swapped"] else _number(draft, node.inputs[1])
+        exponent = None if node.attrs["swapped"] else _number(editor, node.inputs[1])
         return [node.inputs[0]] * int(exponent) if exponent in (2.0, 3.0) else [name]
-    tensors, number = _factors(draft, node)
+    tensors, number = _factors(editor, node)
     return tensors if number == 1 else [name]
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from math import inf
 
 from ..ir import Node
-from .editor import Draft
+from .editor import GraphEditor
 
 MOVES = ("reshape", "transpose", "slice", "shuffle", "expand", "concat", "maxpool")
 
@@ -16,47 +16,47 @@ def is_move(node: Node) -> bool:
     return node.op in MOVES or (node.op == "resize" and node.attrs["mode"] == "nearest")
 
 
-def read_what_was_stored(draft: Draft, node: Node) -> bool:
+def read_what_was_stored(editor: GraphEditor, node: Node) -> bool:
     """Makes dequantize(quantize(x)) x, which lies on the levels."""
-    stored = draft.maker(node.inputs[0], "quantize") if node.op == "dequantize" else None
+    stored = editor.producer(node.inputs[0], "quantize") if node.op == "dequantize" else None
     if stored is None or any(stored.attrs[name] != node.attrs[name] for name in ("scale", "zero")):
         return False
-    put_there = draft.maker(stored.inputs[0], "fakequant")
-    if put_there is not None and draft.private(put_there) and draft.private(stored):
-        return draft.absorb(put_there, node, name=node.name)
-    return draft.put(node, op="reshape", inputs=stored.inputs, attrs={"shape": draft.shapes[node.output]})
+    put_there = editor.producer(stored.inputs[0], "fakequant")
+    if put_there is not None and editor.single_use(put_there) and editor.single_use(stored):
+        return editor.absorb(put_there, node, name=node.name)
+    return editor.put(node, op="reshape", inputs=stored.inputs, attrs={"shape": editor.shapes[node.output]})
 
 
-def store_later(draft: Draft, node: Node) -> bool:
+def store_later(editor: GraphEditor, node: Node) -> bool:
     """Makes of a move of integers the integers of a move."""
-    stored = [draft.maker(name, "quantize") for name in node.inputs] if is_move(node) else [None]
+    stored = [editor.producer(name, "quantize") for name in node.inputs] if is_move(node) else [None]
     if None in stored or any(other.attrs != stored[0].attrs for other in stored):
         return False
     reals = tuple(other.inputs[0] for other in stored)
-    moved = draft.insert(node.op, f"{node.output}/reals", reals, node.attrs, node)
-    return draft.put(node, op="quantize", inputs=(moved,), attrs=stored[0].attrs)
+    moved = editor.insert(node.op, f"{node.output}/reals", reals, node.attrs, node)
+    return editor.put(node, op="quantize", inputs=(moved,), attrs=stored[0].attrs)
 
 
-def take_maxima_of_reals(draft: Draft, node: Node) -> bool:
+def take_maxima_of_reals(editor: GraphEditor, node: Node) -> bool:
     """Makes of integers, whose maxima were taken as floats, the integers of maxima: a level is the greater for both."""
-    maxima = draft.maker(node.inputs[0], "maxpool") if node.op == "cast" else None
-    floats = draft.maker(maxima.inputs[0], "cast") if maxima is not None and draft.private(maxima) else None
-    stored = draft.maker(floats.inputs[0], "quantize") if floats is not None else None
+    maxima = editor.producer(node.inputs[0], "maxpool") if node.op == "cast" else None
+    floats = editor.producer(maxima.inputs[0], "cast") if maxima is not None and editor.single_use(maxima) else None
+    stored = editor.producer(floats.inputs[0], "quantize") if floats is not None else None
     if stored is None or floats.attrs["to"] != "float32" or stored.attrs["to"] != node.attrs["to"]:
         return False
-    reals = draft.insert("maxpool", f"{node.output}/reals", stored.inputs, maxima.attrs, node)
-    return draft.put(node, op="quantize", inputs=(reals,), attrs=stored.attrs)
+    reals = editor.insert("maxpool", f"{node.output}/reals", stored.inputs, maxima.attrs, node)
+    return editor.put(node, op="quantize", inputs=(reals,), attrs=stored.attrs)
 
 
-def drop_fakequant(draft: Draft, node: Node) -> bool:
+def drop_fakequant(editor: GraphEditor, node: Node) -> bool:
     """Removes a fakequant of values that moves, maxima and ReLU have taken from fakequants of the same levels."""
-    return node.op == "fakequant" and _on_levels(draft, node) and draft.bypass(node)
+    return node.op == "fakequant" and _on_levels(editor, node) and editor.bypass(node)
 
 
-def _on_levels(draft: Draft, node: Node) -> bool:
+def _on_levels(editor: GraphEditor, node: Node) -> bool:
     waiting, seen = [node.inputs[0]], set()
     while waiting:
-        made = draft.nodes.get(waiting.pop())
+        made = editor.nodes.get(waiting.pop())
         if made is None:
             return False
         if made.output in seen or _puts_there(made, node):

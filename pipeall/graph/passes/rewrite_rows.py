@@ -5,18 +5,18 @@ from __future__ import annotations
 from ..ir import Node
 from ..lower.strides import runs
 from ..ops.spec import Shape
-from .editor import Draft
+from .editor import GraphEditor
 
 
-def normalize_as_it_is(draft: Draft, node: Node) -> bool:
+def normalize_as_it_is(editor: GraphEditor, node: Node) -> bool:
     """Makes one node of a layernorm between two reshapes, the second of which undoes the first: GroupNorm of one group
     is one over all axes but the first."""
-    norm = draft.maker(node.inputs[0], "layernorm") if node.op == "reshape" else None
-    flat = draft.maker(norm.inputs[0], "reshape") if norm is not None and draft.private(norm) else None
-    if flat is None or draft.shapes[flat.inputs[0]] != draft.shapes[node.output]:
+    norm = editor.producer(node.inputs[0], "layernorm") if node.op == "reshape" else None
+    flat = editor.producer(norm.inputs[0], "reshape") if norm is not None and editor.single_use(norm) else None
+    if flat is None or editor.shapes[flat.inputs[0]] != editor.shapes[node.output]:
         return False
-    axes = _axes_of(draft.shapes[node.output], draft.shapes[flat.output], norm.attrs["axes"])
-    return axes is not None and draft.put(node, op="layernorm", inputs=flat.inputs, attrs={**norm.attrs, "axes": axes})
+    axes = _axes_of(editor.shapes[node.output], editor.shapes[flat.output], norm.attrs["axes"])
+    return axes is not None and editor.put(node, op="layernorm", inputs=flat.inputs, attrs={**norm.attrs, "axes": axes})
 
 
 def _axes_of(shape: Shape, flat: Shape, normalized: tuple[int, ...]) -> tuple[int, ...] | None:
