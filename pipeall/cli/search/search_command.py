@@ -20,6 +20,7 @@ from ...pipeline.measuring.precision import Allowed, allowed_precisions
 from ...pipeline.measuring.profiler import real_units
 from ...pipeline.measuring.trial import random_frame
 from ...pipeline.measuring.verify import VERIFIED, Verified
+from ...pipeline.planning.goal import Goal
 from ...pipeline.planning.profile import Profile
 from .. import complete
 from ..model_argument import load_model
@@ -120,7 +121,7 @@ def search(
     every = open_measurements(all_path, graph, there) if all_path else None
     choice = _allowed(graph, there, unit_names(units), precisions, max_error) if precisions else None
     names = list(choice.units) if choice else unit_names(units)
-    asked = Request(objective, max_latency_ms, min_fps, names, floating, top, verified, every, seconds)
+    asked = Request(Goal(objective, max_latency_ms, min_fps), names, floating, top, verified, every, seconds)
     with progress() as bar:
         profile = given or measured(graph, there, names, seconds, bar)
         outcome = run_search(graph, there, profile, asked, bar)
@@ -164,8 +165,7 @@ def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> di
     parallel = ran and ran.parallel
     return {
         "network": graph.name,
-        "objective": asked.objective,
-        **asked.limits,
+        **asdict(asked.goal),
         "within_limit": ran is None or ran.within_limits,
         "machine": machine.describe(board),
         "profile": {"modelled": profile.modelled, "about": dict(profile.about)},
@@ -180,7 +180,7 @@ def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> di
         "parallel_verified": parallel.to_dict() if isinstance(parallel, Verified) else parallel,
         "verified": [row.to_dict() for row in outcome.checked],
         "refused": dict(ran.refused) if ran else {},
-        "queue": asked.queue,
+        "queue": asked.goal.queue,
         "explanation": outcome.explanation.to_dict(),
         "measure_all": outcome.every,
         "before": outcome.before,
@@ -190,10 +190,9 @@ def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> di
 
 def _about(asked: Request, outcome: Outcome, about: Mapping[str, Any]) -> dict[str, Any]:
     """What a plan file says beside the plan: rounded, for a diff; latency only where it has no waiting in it."""
-    keys = ["period_ms", "fps", "fps_spread", *([] if asked.queue else ["latency_p50_ms", "latency_p95_ms"])]
+    keys = ["period_ms", "fps", "fps_spread", *([] if asked.goal.queue else ["latency_p50_ms", "latency_p95_ms"])]
     predicted = {key: round(value, 4) for key, value in outcome.best.to_dict().items() if isinstance(value, float)}
-    given = {key: value for key, value in asked.limits.items() if value is not None}
-    content = {"objective": asked.objective, **given, "predicted": predicted}
+    content = {"objective": asked.goal.objective, **asked.goal.limits, "predicted": predicted}
     if outcome.checked:
         row = outcome.checked[0].to_dict()
         content["measured"] = {key: round(row[key], 4) for key in keys} | {"date": about["date"], "machine": about}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.progress import Progress
@@ -29,7 +29,7 @@ OTHERS = 3  # of the next best plans in an explanation
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a search: what a plan is to be good at, its limits, what it may use, and what is run.
+    """What is asked of a search: the goal of its plans, what they may use, and what is run.
 
     units, floating  may be used: components or some of their cores, None for all; cuts that float
     top              how many plans to show; ``verified``: to run, None for ``VERIFIED`` where they can run here
@@ -37,33 +37,13 @@ class Request:
     seconds          that each plan runs
     """
 
-    objective: str
-    max_latency_ms: float | None
-    min_fps: float | None
+    goal: Goal
     units: Sequence[str] | None
     floating: bool
     top: int
     verified: int | None
     measurements: Journal | None
     seconds: float
-
-    @property
-    def limits(self) -> dict[str, float | None]:
-        return {"max_latency_ms": self.max_latency_ms, "min_fps": self.min_fps}
-
-    @property
-    def goal(self) -> Goal:
-        return Goal(self.objective, self.max_latency_ms, self.min_fps)
-
-    @property
-    def rate(self) -> bool:
-        """Whether energy counts at the rate of a slower source, not at each plan's own."""
-        return self.objective == "energy" and self.min_fps is not None
-
-    @property
-    def queue(self) -> bool:
-        """Whether frames may wait in a trial."""
-        return self.goal.queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +80,7 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
     result = search(
         graph,
         profile,
-        asked.objective,
-        **asked.limits,
+        **asdict(asked.goal),
         units=asked.units,
         cores=cores_of(board) if here or board.model else {},
         top=max(asked.top, asked.verified or VERIFIED),

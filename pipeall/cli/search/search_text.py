@@ -41,11 +41,11 @@ def show(outcome: Outcome, asked: Request, board: Board) -> None:
     """The plans, what ran, the Pareto front, and the reason for the best; then what is to be said of it."""
     profile, result = outcome.profile, outcome.result
     count = sum(result.evaluated.values()) + sum(result.covered.values())
-    rate = f" at {asked.min_fps:g} FPS" if asked.rate else ""
-    title = f"{profile.network}: best of {count:,} plans for {asked.objective}{rate}, predicted"
-    _show_predicted(title, result.ranked[: asked.top], profile, asked.min_fps if asked.rate else None)
+    rate = f" at {asked.goal.rate:g} FPS" if asked.goal.rate else ""
+    title = f"{profile.network}: best of {count:,} plans for {asked.goal.objective}{rate}, predicted"
+    _show_predicted(title, result.ranked[: asked.top], profile, asked.goal.rate)
     if result.sure is not None:
-        better, simpler = BETTER[asked.objective], result.simpler.plan
+        better, simpler = BETTER[asked.goal.objective], result.simpler.plan
         print_text(SURE.format(share=result.sure, best=result.best, better=better, simpler=simpler))
     if outcome.checked:
         _show_checked(outcome.checked, asked)
@@ -62,7 +62,7 @@ def show(outcome: Outcome, asked: Request, board: Board) -> None:
         for plan, reason in ran.refused.items():
             print_text(f"{plan} refused: {reason}")
     if ran and not ran.within_limits:
-        kept = next(f"--{key.replace('_', '-')} {value:g}" for key, value in asked.limits.items() if value)
+        kept = next(f"--{key.replace('_', '-')} {value:g}" for key, value in asked.goal.limits.items() if value)
         print_text(f"none of the {len(outcome.checked)} plans that ran keeps {kept}")
     for line in times_lines(profile, board):
         print_text(line)
@@ -75,23 +75,23 @@ def show(outcome: Outcome, asked: Request, board: Board) -> None:
 def result_line(outcome: Outcome, asked: Request) -> str:
     """The answer: the plan, and what it measured or is predicted to do."""
     prediction = outcome.best.prediction
-    energy = prediction.energy_at(asked.min_fps if asked.rate else None)
+    energy, rate = outcome.best.energy_mj, asked.goal.rate
     figures = {
         "throughput": f"{prediction.fps:.1f} FPS",
         "latency": f"latency {prediction.latency_ms:.2f} ms",
-        "energy": energy and f"{energy:.0f} mJ a frame{f' at {asked.min_fps:g} FPS' if asked.rate else ''}",
+        "energy": energy and f"{energy:.0f} mJ a frame{f' at {rate:g} FPS' if rate else ''}",
     }
-    text = f"{figures[asked.objective]} predicted"
-    if outcome.checked and asked.objective == "throughput":
+    text = f"{figures[asked.goal.objective]} predicted"
+    if outcome.checked and asked.goal.objective == "throughput":
         text = f"{outcome.checked[0].fps:.1f} FPS measured ({prediction.fps:.1f} predicted)"
-    if outcome.checked and asked.objective == "latency":
+    if outcome.checked and asked.goal.objective == "latency":
         text = f"latency {outcome.checked[0].latency_ms:.2f} ms measured ({prediction.latency_ms:.2f} predicted)"
     return f"{outcome.best.plan}: {text}"
 
 
 def halves_lines(graph: Graph, outcome: Outcome, asked: Request, board: Board) -> list[str]:
     """That the board's model has half precision, where it is faster and none was asked for."""
-    if not board.model or asked.units or asked.objective != "throughput" or asked.max_latency_ms:
+    if not board.model or asked.units or asked.goal.objective != "throughput" or asked.goal.max_latency_ms:
         return []
     halves = [f"{name}@fp16" for name in board.components if "fp16" in board.model.precisions(name)]
     if not halves or graph.quantized:
@@ -106,7 +106,6 @@ def halves_lines(graph: Graph, outcome: Outcome, asked: Request, board: Board) -
 def _show_predicted(title: str, choices: Sequence[PredictedPlan], profile: Profile, rate: float | None = None) -> None:
     """The table of predicted plans, with their energy at ``rate`` too; without columns of what is not known."""
     energy = any(choice.prediction.energy_mj is not None for choice in choices)
-    rates = [None, rate] if rate else [None]
     energies = [ENERGY, *([f">mJ at {rate:g} FPS"] if rate else [])] if energy else []
     headings = [*PREDICTED, *energies, *([LIKELY] if profile.error else [])]
     rows = []
@@ -114,7 +113,7 @@ def _show_predicted(title: str, choices: Sequence[PredictedPlan], profile: Profi
         prediction = choice.prediction
         figures = [f"{value:.2f}" for value in (prediction.period_ms, prediction.fps, prediction.latency_ms)]
         if energy:
-            mj = map(prediction.energy_at, rates)
+            mj = [prediction.energy_mj, *([choice.energy_mj] if rate else [])]
             figures += [None if value is None else f"{value:.1f}" for value in mj]
         if likely := interval(profile, choice.plan):
             figures.append(fps_text(likely))
@@ -150,7 +149,7 @@ def _show_checked(checked: Sequence[Verified], asked: Request) -> None:
         for row in checked
     ]
     headings = ["plan", ">predicted ms", ">measured ms", ">error %", ">measured FPS", ">spread %", ">latency p50 ms"]
-    load = "at full load" if asked.queue else "without queueing"
+    load = "at full load" if asked.goal.queue else "without queueing"
     print_table(f"Run for real {load}, best first: period and latency", headings, rows)
     if best := tied(asked.goal, checked):
         print_text(TIED.format(first=checked[0].plan, best=best.plan))

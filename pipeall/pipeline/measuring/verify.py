@@ -88,14 +88,12 @@ def keeps(goal: Goal, row: Verified) -> bool:
 
 
 def _value(goal: Goal, row: Verified) -> float:
-    energy_mj = row.choice.prediction.energy_at(goal.min_fps)
-    return goal.value(row.trial.period_ms, row.latency_ms, energy_mj)
+    return goal.value(row.trial.period_ms, row.latency_ms, row.choice.energy_mj)
 
 
 def _order(goal: Goal, row: Verified) -> tuple[bool, float]:
     """What breaks a limit last, then by the objective."""
-    energy_mj = row.choice.prediction.energy_at(goal.min_fps)
-    return not keeps(goal, row), Goal(goal.objective).value(row.trial.period_ms, row.latency_ms, energy_mj)
+    return not keeps(goal, row), _value(Goal(goal.objective), row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +183,7 @@ def verify(
     """
     if board.model is not None or not measured_on(result.profile, board):
         raise ArgumentError("verify: expected a search in a profile that was measured on this machine")
-    goal = Goal(result.objective, result.max_latency_ms, result.min_fps)
+    goal = result.goal
     choices = [*result.ranked[:top], *([result.parallel] if result.parallel else [])]
     ran, refused = run_choices(result.graph, choices, board, seconds=seconds, queue=goal.queue, progress=progress)
     rows = [row for row in ran if row.choice is not result.parallel]

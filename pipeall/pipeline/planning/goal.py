@@ -27,6 +27,11 @@ class Goal:
         return {name: value for name, value in given.items() if value is not None}
 
     @property
+    def rate(self) -> float | None:
+        """The frames per second at which energy counts; None where it counts at each plan's own rate."""
+        return self.min_fps if self.objective == "energy" else None
+
+    @property
     def queue(self) -> bool:
         """Whether frames may wait in a trial: no, where the time they wait would count as latency."""
         return self.objective != "latency" and self.max_latency_ms is None

@@ -24,6 +24,11 @@ class PredictedPlan:
     plan: Plan
     prediction: Prediction
 
+    @property
+    def energy_mj(self) -> float | None:
+        """Of a frame, at the rate that the plan was searched for, else at its own; None: not known."""
+        return self.prediction.energy_at(self.plan.goal.rate)
+
     def __repr__(self) -> str:
         return f"<{self}>"
 
@@ -35,12 +40,10 @@ class PredictedPlan:
 
         Of a plan that was searched for the least energy at a rate, ``energy_at_min_fps_mj`` is at that rate.
         """
-        goal = self.plan.goal
-        at_rate = goal.objective == "energy" and goal.min_fps is not None
         return {
             "plan": str(self.plan),
             **self.prediction.to_dict(),
-            **({"energy_at_min_fps_mj": self.prediction.energy_at(goal.min_fps)} if at_rate else {}),
+            **({} if self.plan.goal.rate is None else {"energy_at_min_fps_mj": self.energy_mj}),
             "stage_ms": list(map(finite, self.prediction.stage_ms[0])),
         }
 

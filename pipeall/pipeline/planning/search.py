@@ -54,10 +54,10 @@ class SearchResult:
                 where there is none
     parallel    for throughput: the whole network on every component at once, independently, each on its fastest unit;
                 None where less than two can run it, or a frame takes longer than the limit
-    graph, profile, max_latency_ms, min_fps  what was asked
+    graph, profile, goal  what was asked
     """
 
-    objective: str
+    goal: Goal
     ranked: tuple[PredictedPlan, ...]
     pareto: tuple[PredictedPlan, ...]
     evaluated: Mapping[int, int]
@@ -66,8 +66,6 @@ class SearchResult:
     parallel: PredictedPlan | None
     graph: Graph
     profile: Profile
-    max_latency_ms: float | None = None
-    min_fps: float | None = None
 
     @property
     def best(self) -> Plan:
@@ -79,12 +77,12 @@ class SearchResult:
         the profile states no error."""
         if self.simpler is None or not self.profile.error:
             return None
-        return share_ahead(self.profile, self.best, self.simpler.plan, self.best.goal)
+        return share_ahead(self.profile, self.best, self.simpler.plan, self.goal)
 
     def __repr__(self) -> str:
         best = self.ranked[0]
         return (
-            f"<SearchResult for {self.graph.name}, best {self.objective}: {best}; {len(self.ranked)} ranked, "
+            f"<SearchResult for {self.graph.name}, best {self.goal.objective}: {best}; {len(self.ranked)} ranked, "
             f"{len(self.pareto)} on the front, of {sum(self.evaluated.values()) + sum(self.covered.values()):,} plans>"
         )
 
@@ -146,7 +144,8 @@ def search(
     names = _names(profile, units)
     if power is not None:
         profile = _with_power(profile, power)
-    limits = _limits(objective, max_latency_ms, min_fps)
+    goal = Goal(objective, max_latency_ms, min_fps)
+    limits = _limits(goal)
     energy = _power_known(profile, names, objective)
     if floating and objective != "throughput":
         raise ArgumentError(f"floating: expected objective 'throughput', got {objective!r}")
@@ -156,16 +155,15 @@ def search(
     evaluated, covered = _evaluate(candidates, possible, objective, limits)
     ranked = candidates.ranked(objective, limits.period_ms, limits.latency_ms, top)
     if not ranked:
-        raise _no_plan(graph, profile, names, cores, max_latency_ms, min_fps)
+        raise _no_plan(graph, profile, names, cores, goal)
     if floating:
         small = [unit_set for unit_set in possible if 1 < len(unit_set) <= EXHAUSTIVE_STAGES]
         faster = float_cuts(profile, small, ranked[0].plan, max_latency_ms=limits.latency_ms, top=(top + 1) // 2)
         ranked = (*faster, *ranked)[:top]
     simpler = candidates.simpler(objective, limits.period_ms, limits.latency_ms, len(ranked[0].plan.units))
-    goal = Goal(objective, max_latency_ms, min_fps)
     log.debug("search for %s of %s: best %s, of %s", objective, graph.name, ranked[0], dict(evaluated + covered))
     return SearchResult(
-        objective,
+        goal,
         _made_for(graph, ranked, goal),
         _made_for(graph, candidates.pareto(), goal),
         dict(evaluated),
@@ -174,8 +172,6 @@ def search(
         _parallel(profile, names, limits.latency_ms) if objective == "throughput" else None,
         graph,
         profile,
-        max_latency_ms,
-        min_fps,
     )
 
 
@@ -275,17 +271,13 @@ def _names(profile: Profile, units: Iterable[str] | None) -> list[Unit]:
     return names
 
 
-def _limits(objective: str, max_latency_ms: float | None, min_fps: float | None) -> _Limits:
+def _limits(goal: Goal) -> _Limits:
     """The limits. Raises ArgumentError for a limit of another objective."""
-    given = {"max_latency_ms": max_latency_ms, "min_fps": min_fps}
-    for name, value in given.items():
-        if value is not None and (name == "min_fps") == (objective == "throughput"):
-            raise ArgumentError(f"{name}: expected none with objective {objective!r}, got {value}")
+    for name, value in goal.limits.items():
+        if (name == "min_fps") == (goal.objective == "throughput"):
+            raise ArgumentError(f"{name}: expected none with objective {goal.objective!r}, got {value}")
     exactly = 1 + ROUNDING  # a plan exactly at a limit is within it
-    return _Limits(
-        period_ms=exactly * 1000.0 / min_fps if min_fps else inf,
-        latency_ms=exactly * max_latency_ms if max_latency_ms else inf,
-    )
+    return _Limits(exactly * 1000.0 / goal.min_fps if goal.min_fps else inf, exactly * (goal.max_latency_ms or inf))
 
 
 def _power_known(profile: Profile, names: Sequence[str], objective: str) -> bool:
@@ -309,22 +301,17 @@ def _with_power(profile: Profile, power: Mapping[str, float]) -> Profile:
 
 
 def _no_plan(
-    graph: Graph,
-    profile: Profile,
-    names: list[str],
-    cores: Mapping[str, int] | None,
-    max_latency_ms: float | None,
-    min_fps: float | None,
+    graph: Graph, profile: Profile, names: list[str], cores: Mapping[str, int] | None, goal: Goal
 ) -> ArgumentError:
     """Why no plan is possible: the limit, or the groups that cannot be run."""
-    if max_latency_ms is not None:
+    if goal.max_latency_ms is not None:
         least = search(graph, profile, "latency", units=names, cores=cores, top=1).ranked[0].prediction.latency_ms
         return ArgumentError(
-            f"max_latency_ms: expected at least {least:.3f}, the least of any plan; got {max_latency_ms}"
+            f"max_latency_ms: expected at least {least:.3f}, the least of any plan; got {goal.max_latency_ms}"
         )
-    if min_fps is not None:
+    if goal.min_fps is not None:
         most = search(graph, profile, units=names, cores=cores, top=1).ranked[0].prediction.fps
-        return ArgumentError(f"min_fps: expected at most {most:.3f}, the most of any plan; got {min_fps}")
+        return ArgumentError(f"min_fps: expected at most {most:.3f}, the most of any plan; got {goal.min_fps}")
     refused = {
         name: [index for index, ms in enumerate(profile.units[name].ms, 1) if not isfinite(ms)] for name in names
     }
