@@ -126,7 +126,7 @@ def _drop_stdout() -> None:
     cls=App,
     titles=COMMANDS,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, message="%(version)s")
 @click.pass_context

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.formatting import wrap_text
 
 from ..errors import ArgumentError
 from ..files import is_writable, same_file
@@ -18,7 +19,8 @@ from . import complete
 from .model_argument import VALUES
 from .replaced import refuse_replaced
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+JSON_HELP = "Print one JSON document; show this message."
+json_option = click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
 seed_option = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of what is random.")
 board_option = click.option(
     "--board",
@@ -60,11 +62,18 @@ def _filled(context: click.Context, option: click.Parameter, value: Any) -> Any:
     return value
 
 
-METAVARS = {"INTEGER RANGE": "N", "INTEGER": "N", "FLOAT RANGE": "X", "FLOAT": "X", "NUMBERS": "X,X,..."}
+METAVARS = {"INTEGER RANGE": "N", "INTEGER": "N", "FLOAT RANGE": "X", "FLOAT": "X", "NUMBERS": "X,..."}
+COLUMN = 26  # where the texts of options begin, unless their names are longer
 
 
 class Command(click.Command):
     """A command whose help has its options under headings, and which says how options of before are written now."""
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        option = super().get_help_option(ctx)
+        if option is not None and any(param.name == "as_json" for param in self.params):
+            option.help = JSON_HELP  # one line for both
+        return option
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = ctx.command_path.split()[1:]
@@ -73,19 +82,33 @@ class Command(click.Command):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        """Options under headings; those of one text share a line. The range of a number is told when it is wrong."""
+        sections: dict[str, dict[str, list[click.Option]]] = {"Options": {}}
         for param in self.get_params(ctx):
-            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
-            if record:
-                names, text = record
-                for long, short in METAVARS.items():
-                    names = names.replace(long, short)
-                sections.setdefault(getattr(param, "heading", "Options"), []).append(
-                    (names, text.replace("  [x>=1]", ""))
-                )
-        for title, records in sections.items():
+            if isinstance(param, click.Option) and not param.hidden:
+                texts = sections.setdefault(getattr(param, "heading", "Options"), {})
+                texts.setdefault(param.help or param.name, []).append(param)
+        for title, texts in sections.items():
             with formatter.section(title):
-                formatter.write_dl(records, col_max=24)
+                for options in texts.values():
+                    names, text = _line(options, ctx)
+                    line = f"{names:<{COLUMN - 4}}  {text}".rstrip()
+                    margins = " " * formatter.current_indent, " " * COLUMN
+                    formatter.write(wrap_text(line, formatter.width, *margins) + "\n")
+
+
+def _line(options: Sequence[click.Option], ctx: click.Context) -> tuple[str, str]:
+    """The names of options and the text that they share; what one option takes is behind its name."""
+    first, *others = options
+    if others:
+        return ", ".join(name for option in options for name in option.opts), first.help or ""
+    names = first.get_help_record(ctx)[0]
+    for long, short in METAVARS.items():
+        names = names.replace(long, short)
+    extra = first.get_help_extra(ctx)
+    notes = [f"default {extra['default']}"] if "default" in extra else []
+    notes += ["required"] if first.required else []
+    return names, " ".join([*filter(None, [first.help]), *(f"[{note}]" for note in notes)])
 
 
 def under(heading: str, *options: Callable) -> Callable:
@@ -97,6 +120,18 @@ def under(heading: str, *options: Callable) -> Callable:
             command = option(command)
             for param in command.__click_params__[before:]:
                 param.heading = heading
+        return command
+
+    return decorate
+
+
+def together(text: str, *options: Callable) -> Callable:
+    """Options that one text in the help is for."""
+
+    def decorate(command: Callable) -> Callable:
+        for option in reversed(options):
+            command = option(command)
+            command.__click_params__[-1].help = text
         return command
 
     return decorate
@@ -289,7 +324,7 @@ value_option = click.option(
     is_eager=True,
     callback=_kept_values,
     metavar="INPUT=NUMBER",
-    help="Value of an input, sr=16000 or size=720,1280, which is then a constant of the network; may be repeated.",
+    help="Makes an input a constant, sr=16000 or size=720,1280; may be repeated.",
 )
 
 
@@ -301,12 +336,12 @@ export_option = file_option(
 finer_option = click.option(
     "--finer",
     type=click.IntRange(1),
-    help="Cut also where up to so many tensors cross: inside of modules and residual units.",
+    help="Cut also inside of modules, where so many tensors cross.",
 )
 shape_option = click.option(
     "--input-shape",
     type=Shapes(),
-    help="Shape of the model's only input, 1x3x224x224, or of some by name, x=1x3x48x320,y=1x48; default the file's.",
+    help="Of its only input, 1x3x224x224, or by name, x=1x3x48x320,y=1x48.",
 )
 
 

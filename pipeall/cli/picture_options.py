@@ -16,7 +16,7 @@ from ..tasks.preset import PRESETS, preset_picture
 from ..tasks.text_reader import Reader
 from ..tasks.text_reader import reader as reader_of
 from . import complete
-from .options import Numbers, given, under
+from .options import Numbers, given, together, under
 
 THREE = Numbers(float, "0.485,0.456,0.406")
 TASK = ("task", "labels", "decoder", "threshold", "iou", "top", "first_class")
@@ -29,29 +29,44 @@ task_options = under(
         "--labels",
         metavar="FILE",
         shell_complete=complete.any_file,
-        help="Names of the classes, one a line; a WordNet id before a name is dropped.",
+        help="Names of the classes, one a line.",
     ),
     click.option("--decoder", type=click.Choice(sorted(DECODERS)), metavar="NAME", help="Such as yolox."),
-    click.option("--threshold", type=click.FloatRange(0, 1), help="Least score that counts."),
-    click.option("--iou", type=click.FloatRange(0, 1), help="Boxes that overlap more are one thing."),
-    click.option("--top", type=click.IntRange(1), help="Classes (5) or boxes that are shown at most."),
-    click.option("--first-class", type=int, help="Outputs before class 0, such as 1."),
+    together(
+        "Least score that counts; boxes that overlap more are one thing.",
+        click.option("--threshold", type=click.FloatRange(0, 1)),
+        click.option("--iou", type=click.FloatRange(0, 1)),
+    ),
+    together(
+        "Classes (5) or boxes shown at most; outputs before class 0, such as 1.",
+        click.option("--top", type=click.IntRange(1)),
+        click.option("--first-class", type=int),
+    ),
 )
 picture_options = under(
     "How the network wants pictures",
     click.option(
         "--preprocess",
         type=click.Choice(list(PRESETS)),
-        help="Default: as such networks are trained, for classifiers imagenet. The others replace parts of it.",
+        help="Default: imagenet, or the decoder's.",
     ),
-    click.option("--size", type=click.IntRange(1), help="Side of the input."),
-    click.option("--resize", type=click.IntRange(1), help="Short side before a crop (8/7 of the size)."),
-    click.option("--fit", type=click.Choice(FITS)),
-    click.option("--filter", type=click.Choice(FILTERS)),
+    together(
+        "Side of the input; short side before a crop (8/7 of it).",
+        click.option("--size", type=click.IntRange(1)),
+        click.option("--resize", type=click.IntRange(1)),
+    ),
+    together(
+        f"{', '.join(FITS)}; {', '.join(FILTERS)}.",
+        click.option("--fit", type=click.Choice(FITS)),
+        click.option("--filter", type=click.Choice(FILTERS)),
+    ),
     click.option("--channels", type=click.Choice(["RGB", "BGR"]), help="Mean and std are in this order too."),
-    click.option("--scale", type=float, help="Values of 0 to 255 are divided by this,"),
-    click.option("--mean", type=THREE, help="then this is subtracted,"),
-    click.option("--std", type=THREE, help="then they are divided by this."),
+    together(
+        "Values of 0 to 255 become (value / scale - mean) / std.",
+        click.option("--scale", type=float),
+        click.option("--mean", type=THREE),
+        click.option("--std", type=THREE),
+    ),
 )
 
 

@@ -1,4 +1,4 @@
-"""What commands print fits a screen: 24 lines of help and of components, 80 columns of everything."""
+"""What commands print fits a screen: 24 lines of components and of the first help, 48 of a command's, 80 columns."""
 
 import json
 import re
@@ -66,10 +66,13 @@ def test_the_help_is_one_screen(narrow):
 
 
 @pytest.mark.parametrize("words", [words for words, _ in commands()], ids=" ".join)
-def test_help_of_a_command_begins_with_a_sentence_and_an_example(words, narrow):
+def test_help_of_a_command_is_two_screens_and_begins_with_an_example(words, narrow, monkeypatch):
     lines = lines_of(*words, "--help")
     assert lines[0].startswith(f"Usage: pipeall {' '.join(words)}")
     assert lines[2].strip().endswith(".") and lines[3] == "" and "pipeall " in lines[4]
+    monkeypatch.setenv("COLUMNS", "100")
+    wide = invoke(*words, "--help").stdout.splitlines()
+    assert len(wide) <= 2 * LINES and not [line for line in wide if cell_len(line) > 100]
     assert not any(line.endswith("...") for line in lines[1:])
 
 

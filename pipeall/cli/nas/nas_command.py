@@ -48,7 +48,7 @@ HISTORY, NETWORKS, MODEL, PLAN, PLOT = "history.jsonl", "networks", "winner.onnx
     "--output",
     metavar="FOLDER",
     shell_complete=complete.any_file,
-    help="For history and winner; default nas-DATA. Resumed if it is there.",
+    help="Default nas-DATA. Resumed if it is there.",
 )
 @board_option
 @click.option("--task", type=click.Choice(["classes", "numbers"]), help="Default: classes where all targets are whole.")
@@ -56,9 +56,9 @@ HISTORY, NETWORKS, MODEL, PLAN, PLOT = "history.jsonl", "networks", "winner.onnx
     "--workers",
     default="1",
     show_default=True,
-    help="Processes, or an executor such as mpi4py.futures:MPIPoolExecutor; changes no result.",
+    help="Processes, or an executor: mpi4py.futures:MPIPoolExecutor.",
 )
-@click.option("--plot", is_flag=True, help=f"Draw {PLOT}: generations, deviations, speed against error.")
+@click.option("--plot", is_flag=True, help=f"Draw {PLOT}.")
 @seed_option
 @json_option
 @target_options
@@ -72,15 +72,8 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
     pipeall nas --data digits --cycles 1,3,5 --lr 0.01,0.03,0.1
     pipeall nas --data cifar10.npz --board a311d --target-fps 200 --prune 0.5
     pipeall nas --data cifar.npz --space mobile --board rpi5 --min-fps 200
-    pipeall nas --data reviews.json.gz --lambda sweep --workers 4
 
-    Genetic search, pruning and layer-wise competition. The folder gets winner.onnx, a plan for it, history.jsonl and
-    every trained network. The same command goes on with an interrupted search, to the same end. On ranks of MPI it is
-    "mpirun -n 8 python -m mpi4py.futures -m pipeall nas --workers mpi4py.futures:MPIPoolExecutor", with --data.
-
-    Defaults stand in brackets. --guided: after the generations a model proposes networks, until so many were
-    no better. --stop predicted: where a Markov chain says that all is decided. --lambda: Langton's, 0.881 for pictures
-    and 0.786 for other data. --fitness printed: F as printed in the paper, where pruning raises it.
+    The folder gets winner.onnx, its plan and all networks. The same command goes on with a search.
     """
     if plot:
         from .nas_plot import draw_search  # before anything is trained in vain

@@ -27,7 +27,7 @@ from ...nas.training.halving import Halving
 from ...nas.training.proxies import PROXIES
 from ...nas.training.supernet import Supernet
 from ...pipeline.boards.board import Board
-from ..options import Bytes, Numbers, under
+from ..options import Bytes, Numbers, together, under
 
 CYCLES, BUDGET = (1, 2, 4), 30  # so that a search whose size is not given ends in minutes; the paper's are larger
 ABOVE_0 = click.FloatRange(min=0, min_open=True, max=float("inf"), max_open=True)
@@ -40,66 +40,121 @@ SIZES = {  # options of each space
 MOBILE = ("pretrained", "supernet", "presets")  # options of that space alone
 space_options = under(
     "The space of networks",
-    click.option(
-        "--space", type=click.Choice(list(SIZES)), help="Default: conv for pictures, else tree (of dense blocks)."
+    click.option("--space", type=click.Choice(list(SIZES)), help="Default: conv for pictures, else tree."),
+    together(
+        "conv: nodes of stages (3,4,4), four widths, filters (3,5).",
+        click.option("--nodes", type=Numbers(int, "3,4,4")),
+        click.option("--widths", type=Numbers(int, "8,16,24,32")),
+        click.option("--kernels", type=Numbers(int, "3,5")),
     ),
-    click.option("--nodes", type=Numbers(int, "3,4,4"), help="conv: of each stage (3,4,4)."),
-    click.option("--widths", type=Numbers(int, "8,16,24,32"), help="conv, mobile: of stage 1, four to choose from."),
-    click.option("--kernels", type=Numbers(int, "3,5"), help="conv, mobile: sides of filters (3,5 and 3,5,7)."),
-    click.option("--stages", type=click.IntRange(1, 6), help="mobile: how many (3)."),
-    click.option("--blocks", type=click.Choice(["both", "inverted", "residual"]), help="mobile: as MobileNet, ResNet."),
-    click.option("--depth", type=click.IntRange(1, 12), help="tree: its depth (5)."),
-    click.option("--neurons", type=click.IntRange(1), help="tree: of a block (33)."),
+    together(
+        "mobile: stages (3), inverted, residual or both; also widths, kernels.",
+        click.option("--stages", type=click.IntRange(1, 6)),
+        click.option("--blocks", type=click.Choice(["both", "inverted", "residual"])),
+    ),
+    together(
+        "tree: its depth (5), neurons of a block (33).",
+        click.option("--depth", type=click.IntRange(1, 12)),
+        click.option("--neurons", type=click.IntRange(1)),
+    ),
 )
 target_options = under(
     "What a network has to do on --board",
-    click.option("--target-fps", type=ABOVE_0, help="Slower networks get a penalty."),
-    click.option("--target-weight", type=ABOVE_0, help="w of the fitness F + w (fps / speed - 1) (0.1)."),
-    click.option("--memory", type=Bytes(), help="Of the board (4GB)."),
-    click.option("--min-fps", type=ABOVE_0, help="Slower networks are not trained."),
-    click.option("--max-latency-ms", type=ABOVE_0, help="Of a frame; others are not trained."),
-    click.option("--max-energy-mj", type=ABOVE_0, help="Of a frame; others are not trained."),
-    click.option("--pareto", is_flag=True, help="The front of error, speed and memory (NSGA-II)."),
+    together(
+        "Slower networks get a penalty of this weight (0.1).",
+        click.option("--target-fps", type=ABOVE_0),
+        click.option("--target-weight", type=ABOVE_0),
+    ),
+    together(
+        "Other networks are not trained.",
+        click.option("--min-fps", type=ABOVE_0),
+        click.option("--max-latency-ms", type=ABOVE_0),
+        click.option("--max-energy-mj", type=ABOVE_0),
+    ),
+    together(
+        "Of the board (4GB); the front of error, speed and memory.",
+        click.option("--memory", type=Bytes()),
+        click.option("--pareto", is_flag=True),
+    ),
 )
 training_options = under(
-    "How a candidate is trained",
-    click.option("--samples", type=click.IntRange(10), help="On so many only."),
-    click.option("--lr", type=Numbers(float, "0.01,0.03,0.1"), help="Three learning rates (0.0001,0.01,1)."),
-    click.option("--cycles", type=Numbers(int, "1,3,5"), help="Three numbers of passes (1,2,4)."),
-    click.option("--batch", type=click.IntRange(1), help="Samples of a step (32)."),
-    click.option("--crop", type=click.IntRange(0), help="Move pictures by up to so many pixels."),
-    click.option("--flip", is_flag=True, help="Mirror half of them."),
-    click.option("--cutout", type=click.IntRange(0), help="Side of a square of zeros in each."),
-    click.option("--mixup", type=click.FloatRange(0), help="Alpha of mixing two samples."),
-    click.option("--label-smoothing", "smoothing", type=SHARE),
-    click.option("--weight-decay", "decay", type=click.FloatRange(0)),
-    click.option("--pretrained", metavar="FILE", help="mobile: an .onnx classifier to begin with."),
-    click.option("--supernet", type=click.IntRange(1), help="mobile: passes of weights that all share."),
-    click.option("--tune", type=click.IntRange(0), help="Passes of each network from the supernet on (1)."),
-    click.option("--inherit", type=click.IntRange(0), help="Networks whose weights a child tries (1)."),
-    click.option("--finish", type=click.IntRange(0), default=0, help="More passes for the winner."),
-    click.option("--prune", type=SHARE, help="Share of the weights to remove."),
-    click.option("--prune-below", type=ABOVE_0, help="Error at which pruning begins."),
-    click.option("--prune-reward", is_flag=True, help="The share that is removed improves the fitness."),
+    "How a network is trained",
+    together(
+        "So many samples only; three numbers of passes (1,2,4).",
+        click.option("--samples", type=click.IntRange(10)),
+        click.option("--cycles", type=Numbers(int, "1,3,5")),
+    ),
+    together(
+        "Three learning rates (0.0001,0.01,1); samples of a step (32).",
+        click.option("--lr", type=Numbers(float, "0.01,0.03,0.1")),
+        click.option("--batch", type=click.IntRange(1)),
+    ),
+    together(
+        "Pictures move by pixels, are mirrored, lose a square.",
+        click.option("--crop", type=click.IntRange(0)),
+        click.option("--flip", is_flag=True),
+        click.option("--cutout", type=click.IntRange(0)),
+    ),
+    together(
+        "Regularization; mixup: its alpha.",
+        click.option("--mixup", type=click.FloatRange(0)),
+        click.option("--label-smoothing", "smoothing", type=SHARE),
+        click.option("--weight-decay", "decay", type=click.FloatRange(0)),
+    ),
+    together(
+        "mobile: begin with an .onnx, with shared weights.",
+        click.option("--pretrained", metavar="FILE"),
+        click.option("--supernet", type=click.IntRange(1)),
+        click.option("--tune", type=click.IntRange(0)),
+    ),
+    together(
+        "Networks whose weights a child tries (1); more passes for the winner.",
+        click.option("--inherit", type=click.IntRange(0)),
+        click.option("--finish", type=click.IntRange(0), default=0),
+    ),
+    together(
+        "Share to remove; below which error; it improves F.",
+        click.option("--prune", type=SHARE),
+        click.option("--prune-below", type=ABOVE_0),
+        click.option("--prune-reward", is_flag=True),
+    ),
 )
 evolution_options = under(
     "How networks are searched",
-    click.option("--population", type=click.IntRange(2), help="Networks at a time (10)."),
-    click.option("--generations", type=click.IntRange(0), help="At most (10)."),
-    click.option("--budget", type=click.IntRange(1), help="Networks to train (30)."),
-    click.option("--guided", type=click.IntRange(0), help="Proposals of a model in a row that may fail (20)."),
-    click.option("--instances", type=click.IntRange(1), help="Of the local search at the end (10)."),
-    click.option("--crossover", type=click.FloatRange(0, 1), help="Rate for all; default: a gene."),
-    click.option("--mutation", type=click.FloatRange(0, 1), help="Rate of a bit; default: a gene."),
-    click.option("--sever", type=click.FloatRange(0.5, 1), help="Chance to vanish at which a bit stays zero."),
-    click.option("--threshold", type=float, help="Fitness that ends the search (0)."),
-    click.option("--proxy", type=click.Choice(list(PROXIES)), help="Chooses the first networks without training."),
-    click.option("--presets", is_flag=True, help="mobile: known networks come first."),
-    click.option("--halving", type=click.IntRange(2), help="Only the best 1 / N of trainings go on."),
-    click.option("--stop", type=click.Choice(["generations", "predicted"])),
-    click.option("--start", type=click.Choice(["edge", "random"]), help="Where hyperparameters begin."),
-    click.option("--lambda", "lam", help="Of the start at the edge of chaos: a number, or sweep."),
-    click.option("--fitness", type=click.Choice(["corrected", "printed"]), default="corrected"),
+    together(
+        "Networks at a time (10); at most (10); in all (30).",
+        click.option("--population", type=click.IntRange(2)),
+        click.option("--generations", type=click.IntRange(0)),
+        click.option("--budget", type=click.IntRange(1)),
+    ),
+    together(
+        "Proposals of a model that may fail (20); of local search (10).",
+        click.option("--guided", type=click.IntRange(0)),
+        click.option("--instances", type=click.IntRange(1)),
+    ),
+    together(
+        "Rates (default: genes); chance that fixes a bit at 0.",
+        click.option("--crossover", type=click.FloatRange(0, 1)),
+        click.option("--mutation", type=click.FloatRange(0, 1)),
+        click.option("--sever", type=click.FloatRange(0.5, 1)),
+    ),
+    together(
+        f"First networks: by {', '.join(PROXIES)}; mobile: known ones.",
+        click.option("--proxy", type=click.Choice(list(PROXIES))),
+        click.option("--presets", is_flag=True),
+    ),
+    together(
+        "The best 1 / N go on; end predicted, at F (0).",
+        click.option("--halving", type=click.IntRange(2)),
+        click.option("--stop", type=click.Choice(["generations", "predicted"])),
+        click.option("--threshold", type=float),
+    ),
+    together(
+        "edge of chaos (lambda or sweep) or random; F corrected, printed.",
+        click.option("--start", type=click.Choice(["edge", "random"])),
+        click.option("--lambda", "lam"),
+        click.option("--fitness", type=click.Choice(["corrected", "printed"]), default="corrected"),
+    ),
 )
 
 

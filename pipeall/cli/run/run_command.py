@@ -44,8 +44,7 @@ from .run_text import Shown, print_figures, print_line
     click.option(
         "--drop",
         type=click.Choice(DROPS),
-        help="Where the pipeline is slower than its source: drop the oldest frame that waits (cameras), or none "
-        "(files). With oldest a video plays at its own speed.",
+        help="Where a source is faster: by default oldest for cameras, none for files.",
     ),
     click.option("--repeat", type=click.IntRange(1), default=1, help="Run files so many times, decoding included."),
     click.option(
@@ -58,22 +57,22 @@ from .run_text import Shown, print_figures, print_line
     click.option(
         "--view",
         metavar="[HOST:]PORT",
-        help="Serve a live page on this machine; with HOST, on the network behind a token.",
+        help="Serve a live page here; with HOST, to the network behind a token.",
     ),
 )
 @task_options
 @picture_options
 @under(
     "The pipeline",
-    plan_option("G-B-L (equal MACs), G-B-L:3,5, big, Bx2-L:3, B+L+G or a plan's .json; default the board's."),
+    plan_option("big, G-B-L (equal MACs), G-B-L:3,5, Bx2-L:3, B+L+G or a .json."),
     click.option("--slots", type=click.IntRange(1, MAX_SLOTS), default=2, show_default=True, help="Per hand-over."),
     click.option(
         "--rebalance",
         metavar="PROFILE",
         shell_complete=complete.files(".json"),
-        help="Move the plan when a component gets slower than this file says.",
+        help="Move the plan when a component gets slower than this profile.",
     ),
-    file_option("--trace", help="Write what every stage did with the latest frames; open it at ui.perfetto.dev."),
+    file_option("--trace", help="Write what every stage did, for ui.perfetto.dev."),
 )
 @model_options
 @json_option
@@ -103,11 +102,8 @@ def run(
     pipeall run squeezenet1.1.onnx photos/ --labels synset_words.txt
     pipeall run net.onnx cat.jpg --preprocess caffe --plan G-B-L:3,5
 
-    A SOURCE is a photo, a folder of photos, a video file, camera:0 (or camera:0:1280x720), or rtsp://... Shows what is
-    seen, then throughput and latency; the first frames, as many as the pipeline holds, are not in these figures.
-    Ctrl-C ends a camera. With --json: a line for each frame, the last one has the figures. Without a plan, the best by
-    the network's profile runs where pipeall profile has measured one here; else all real processors of the board get
-    about equal shares of the MACs, whatever their speed.
+    A SOURCE is a photo, a folder of photos, a video file, camera:0 (or camera:0:1280x720), or rtsp://... The default
+    plan is the best by the network's profile, or one of equal MACs.
     """
     inputs = sources.find(words, recursive)
     _check_apart(trace, [model, *(source.name for source in inputs)])

@@ -25,7 +25,7 @@ from ...mlp.train import DivergedError, EpochResult, Settings, report
 from ...mlp.train import train as run
 from .. import complete
 from ..default_group import DEFAULT, DefaultGroup
-from ..options import file_option, given, json_option, positive_option, seed_option, under
+from ..options import file_option, given, json_option, positive_option, seed_option, together, under
 from ..output import print_json, progress
 from ..tables import print_table
 from .scaling_command import scaling
@@ -46,16 +46,12 @@ def train() -> None:
     """Train a multilayer perceptron to classify DATA, or to tell numbers.
 
     \b
-    pipeall train digits
     pipeall train digits --epochs 50 --validation 0.1 --plot digits.png
     pipeall train houses.csv --output linear --epochs 200 --validation 0.1
     mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --save mnist.ckpt
-    mpirun -n 2 pipeall train mnist.npz --hidden 512-256 --resume mnist.ckpt
-    mpirun -n 8 pipeall train mnist.npz --mode ghost --ghost-width 8
-    pipeall train scaling --ranks 1,2
 
     DATA is digits, a .npz (x_train, y_train, x_test, y_test; or x, y), or a .csv whose last column is the label.
-    With --output linear, or a y of several columns, numbers are learned. The ranks that mpirun starts share the work.
+    With --output linear, or a y of several columns, numbers are learned. Ranks that mpirun starts share the work.
     """
 
 
@@ -64,42 +60,69 @@ def train() -> None:
 @under(
     "The network",
     click.option("--hidden", default="128", show_default=True, help="Neurons of the hidden layers, such as 512-256."),
-    click.option("--activation", type=click.Choice(tuple(ACTIVATIONS)), default="relu", show_default=True),
-    click.option("--output", type=click.Choice((*OUTPUTS, SOFTMAX)), default=SOFTMAX, show_default=True),
-    click.option("--loss", type=click.Choice(LOSSES), help="Default: squared for a linear output, else cross-entropy."),
+    together(
+        f"{', '.join(ACTIVATIONS)} (relu); {', '.join((*OUTPUTS, SOFTMAX))}.",
+        click.option("--activation", type=click.Choice(tuple(ACTIVATIONS)), default="relu"),
+        click.option("--output", type=click.Choice((*OUTPUTS, SOFTMAX)), default=SOFTMAX),
+    ),
+    click.option("--loss", type=click.Choice(LOSSES), help="Default: squared for a linear output."),
     click.option("--targets", type=click.IntRange(1), default=1, help="How many last columns of a .csv are targets."),
 )
 @under(
     "The training",
-    click.option("--epochs", type=click.IntRange(1), default=10, show_default=True),
-    click.option("--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples of an iteration."),
-    click.option("--validation", type=SHARE, help="Share that is held out and chooses the best epoch."),
-    click.option("--patience", type=click.IntRange(1), help="End so many epochs after the best one."),
-    click.option("--tensorboard", metavar="FOLDER", help="Write an event file with the figures of every epoch."),
+    together(
+        "Passes over the samples (10); samples of an iteration (32).",
+        click.option("--epochs", type=click.IntRange(1), default=10),
+        click.option("--batch", type=click.IntRange(1), default=32),
+    ),
+    together(
+        "Share that chooses the best epoch; end so many after it.",
+        click.option("--validation", type=SHARE),
+        click.option("--patience", type=click.IntRange(1)),
+    ),
+    click.option("--tensorboard", metavar="FOLDER", help="Event files with the figures of every epoch."),
 )
 @under(
     "The optimizer",
     click.option("--optimizer", type=click.Choice(RULES), default="sgd", show_default=True),
     positive_option("--lr", help="Learning rate; default 0.1 for sgd, else 0.001."),
-    click.option("--momentum", type=MOMENTUM, help="Of sgd."),
-    click.option("--weight-decay", "decay", type=float),
-    click.option("--clip", type=float, help="Longest norm of a gradient."),
-    click.option("--schedule", type=click.Choice(SCHEDULES), default="constant", show_default=True),
-    click.option("--step-epochs", "every", type=click.IntRange(1), help="Epochs of a step of the schedule (10)."),
-    click.option("--step-factor", "factor", type=float, help="Of the learning rate at each step (0.1)."),
-    click.option("--beta1", type=float, help="Of adam and adamw (0.9)."),
-    click.option("--beta2", type=float, help="Of adam and adamw (0.999)."),
-    click.option("--epsilon", type=float, help="Of adam and adamw (1e-8)."),
+    together(
+        "Momentum is sgd's; clip is a gradient's longest norm.",
+        click.option("--momentum", type=MOMENTUM),
+        click.option("--weight-decay", "decay", type=float),
+        click.option("--clip", type=float),
+    ),
+    together(
+        f"{', '.join(SCHEDULES)}; a step is 10 epochs, by 0.1.",
+        click.option("--schedule", type=click.Choice(SCHEDULES), default="constant"),
+        click.option("--step-epochs", "every", type=click.IntRange(1)),
+        click.option("--step-factor", "factor", type=float),
+    ),
+    together(
+        "Of adam and adamw (0.9, 0.999, 1e-8).",
+        click.option("--beta1", type=float),
+        click.option("--beta2", type=float),
+        click.option("--epsilon", type=float),
+    ),
 )
 @under(
     "Ranks and engine",
     click.option("--mode", type=click.Choice(MODES), default="full", show_default=True, help="How ranks split layers."),
-    click.option("--ghost-width", type=click.IntRange(1), default=1, help="Ghost neurons on each side (1)."),
-    click.option("--ghost-gradient", type=click.Choice(GHOST_GRADIENTS), default="drop", show_default=True),
-    click.option("--master", is_flag=True, help="Rank 0 holds no neurons."),
-    click.option("--bit-equal", is_flag=True, help="The same bits on any number of ranks."),
-    click.option("--engine", type=click.Choice(("pipeall", "numpy")), default="pipeall", show_default=True),
-    click.option("--dtype", type=click.Choice(("float32", "float64")), default="float32", show_default=True),
+    together(
+        f"Ghost neurons of a side (1); gradients: {', '.join(GHOST_GRADIENTS)}.",
+        click.option("--ghost-width", type=click.IntRange(1), default=1),
+        click.option("--ghost-gradient", type=click.Choice(GHOST_GRADIENTS), default="drop"),
+    ),
+    together(
+        "Rank 0 holds no neurons; the same bits on any number of ranks.",
+        click.option("--master", is_flag=True),
+        click.option("--bit-equal", is_flag=True),
+    ),
+    together(
+        "pipeall or numpy; float32 or float64.",
+        click.option("--engine", type=click.Choice(("pipeall", "numpy")), default="pipeall"),
+        click.option("--dtype", type=click.Choice(("float32", "float64")), default="float32"),
+    ),
     click.option(
         "--threads",
         type=click.IntRange(1, len(os.sched_getaffinity(0))),
