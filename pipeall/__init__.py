@@ -26,6 +26,8 @@ _NAMES = {  # module -> its public names
     ".pipeline.boards.board": "Board",
     ".pipeline.boards.models.board_model": "BoardModel",
     ".pipeline.engine": "Engine",
+    ".pipeline.measuring.comparison": "compare_modes",
+    ".pipeline.measuring.exhaustive": "measure_all",
     ".pipeline.measuring.footprint": "footprint",
     ".pipeline.measuring.profiler": "profile",
     ".pipeline.measuring.precision": "allowed_precisions mixed_precision",
@@ -70,6 +72,8 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .pipeline.boards.board import Board as Board
     from .pipeline.boards.models.board_model import BoardModel as BoardModel
     from .pipeline.engine import Engine as Engine
+    from .pipeline.measuring.comparison import compare_modes as compare_modes
+    from .pipeline.measuring.exhaustive import measure_all as measure_all
     from .pipeline.measuring.footprint import footprint as footprint
     from .pipeline.measuring.precision import allowed_precisions as allowed_precisions
     from .pipeline.measuring.precision import mixed_precision as mixed_precision

@@ -5,6 +5,7 @@ Blocks of Python and of shell run in the order of their page, in a folder with t
 """
 
 import importlib.util
+import inspect
 import json
 import re
 import shlex
@@ -119,6 +120,18 @@ def test_blocks_of_python_say_so():
     """Else they would not run."""
     others = [(page.id, block.line) for page in pages_with("{code-block} python") for block in blocks(page.values[0])]
     assert not others, "write ```python, with <!-- not run: REASON --> before it where it cannot run"
+
+
+def test_public_functions_document_every_parameter_result_and_error():
+    functions = [value for name in pipeall.__all__ if inspect.isfunction(value := getattr(pipeall, name))]
+    assert len(functions) > 12
+    for function in functions:
+        text, signature = inspect.getdoc(function), inspect.signature(function)
+        sections = dict(re.findall(r"^(\w+)\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", text, re.M | re.S))
+        entries = re.findall(r"^\S.*", sections["Parameters"], re.M)
+        named = [name.strip(" *") for entry in entries for name in entry.partition(" : ")[0].split(",")]
+        assert named == list(signature.parameters), function
+        assert "Raises" in sections and ("Returns" in sections) == (signature.return_annotation != "None"), function
 
 
 @pytest.fixture(scope="module")

@@ -35,10 +35,22 @@ KEPT = "pipeall.float32"  # key of the metadata: names of layers, a list in JSON
 def keep_float32(graph: Graph, names: Iterable[str]) -> Graph:
     """The network with these layers, and no others, kept in float32 where a CPU computes it in half precision.
 
-    names  of nodes with weights: convolutions, transposed ones, fully connected layers
+    Parameters
+    ----------
+    graph
+        The network.
+    names
+        Of nodes with weights: convolutions, transposed ones, fully connected layers.
 
-    They are in the graph's metadata, which a file that is written of it has too. Raises ArgumentError for a name that
-    no such node has.
+    Returns
+    -------
+    Graph
+        Its metadata names the layers; a file that is written of it has them too.
+
+    Raises
+    ------
+    ArgumentError
+        For a name that no such node has.
     """
     names, known = sorted(set(names)), {node.name for node in graph.nodes if node.op in LAYERS}
     if unknown := [name for name in names if name not in known]:

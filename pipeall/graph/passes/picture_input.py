@@ -24,12 +24,26 @@ NHWC_TO_NCHW, NCHW_TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
 def with_picture(graph: Graph, picture: Picture, example: tuple[int, int] = EXAMPLE) -> Graph:
     """The same network, whose image is made of a picture of any size by its first node.
 
-    example  height and width of the picture that profiles are timed with
+    Parameters
+    ----------
+    graph
+        A network with one input that is an image, (1, C, H, W) or (1, H, W, C). One of integers gets the grey levels,
+        those of int8 less 128, where ``picture`` does not normalize; where it does, the real number that the integers
+        stand for.
+    picture
+        How a picture becomes that image.
+    example
+        Height and width of the picture that profiles are timed with, in pixels.
 
-    An input of integers gets the grey levels, those of int8 less 128, where ``picture`` does not normalize; where it
-    does, that is the real number that the integers stand for.
+    Returns
+    -------
+    Graph
+        Its input is a picture.
 
-    Raises ModelError unless just one input is an image of batch 1 and ``picture``'s channels.
+    Raises
+    ------
+    ModelError
+        Unless just one input is an image of batch 1 and ``picture``'s channels.
     """
     count = CHANNELS[picture.channels]
     images = [tensor for tensor in graph.inputs if _layout(tensor, count)]

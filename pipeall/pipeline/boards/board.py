@@ -60,10 +60,33 @@ class Board:
         allowed: Iterable[int] | None = None,
         machine: str | None = None,
     ) -> Board:
-        """The board this process runs on; ``cluster.detect`` explains the arguments and errors of the CPU part.
+        """The board this process runs on.
 
-        gpu: list the OpenCL devices and those of plug-ins, if there are any (always this machine's, also with
-        ``root``); False: never ask for them.
+        Parameters
+        ----------
+        clusters
+            Ids of the cores of each CPU component, which are then called big; big, little; big, mid, little; and so on,
+            and may hold SMT siblings. Default: the machine's own, fastest first.
+        gpu
+            Whether to list the OpenCL devices and those of plug-ins, always this machine's. False: never ask for them.
+        root
+            A tree with sys/ and proc/; default ``PIPEALL_SYSFS``, else "/".
+        allowed
+            Cores that may be used; default this process's affinity, on a recorded tree every online core.
+        machine
+            The architecture as in ``uname -m``; default the running one, on a recorded tree its own.
+
+        Returns
+        -------
+        Board
+            Its components.
+
+        Raises
+        ------
+        ArgumentError
+            For given cores that are absent, repeated or not allowed, and for an unknown ``PIPEALL_CORE``.
+        DeviceError
+            Where no core is left or ``PIPEALL_ISA`` is not supported.
         """
         found = cpu_device.detect(clusters, root=root, allowed=allowed, machine=machine)
         for name, device in found.items():
@@ -73,15 +96,27 @@ class Board:
     @classmethod
     @checked(library=text)
     def load(cls, name: str | Path, library: str = "pipeall") -> Board:
-        """The model of a board, or a file that ``BoardModel`` saved.
+        """The model of a board, whose components cannot run here.
 
-        name     "a311d" (Khadas VIM3), "rk3399" (NanoPC-T4), "rk3588" (Orange Pi 5), "rpi4", "rpi5", with pipeall's own
-                 kernels; "rk3399pro" (Rock Pi N10) with ARM Compute Library's published times
-        library  "armcl" for those on the A311D, which is the model "a311d-armcl"; "ncnn" for its published times on any
-                 but the Rock Pi N10: "rk3588-ncnn"
+        Parameters
+        ----------
+        name
+            "a311d" (Khadas VIM3), "rk3399" (NanoPC-T4), "rk3588" (Orange Pi 5), "rpi4" or "rpi5", with pipeall's own
+            kernels; "rk3399pro" (Rock Pi N10) with ARM Compute Library's published times; or the path of a file that
+            ``BoardModel`` saved.
+        library
+            "armcl" for its times on the A311D, which is the model "a311d-armcl"; "ncnn" for its published times on any
+            but the Rock Pi N10: "rk3588-ncnn".
 
-        Its components cannot run here. Raises ArgumentError for a name that is neither, with the known ones, and for a
-        file that is wrong, with the entry.
+        Returns
+        -------
+        Board
+            Components without devices, and the ``model`` of their times.
+
+        Raises
+        ------
+        ArgumentError
+            For a name that is neither, with the known ones, and for a file that is wrong, with the entry.
         """
         return cls(
             (), gpu=False, model=BoardModel.load(name if library == "pipeall" else f"{path('name', name)}-{library}")

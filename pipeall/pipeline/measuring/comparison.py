@@ -73,6 +73,8 @@ def compare_modes(
 
     Parameters
     ----------
+    graph
+        The network.
     board
         This machine, or the model of another.
     profile
@@ -85,6 +87,13 @@ def compare_modes(
         Whether cuts may float.
     time_scale
         Where the board is a model: how many times as long everything takes here. Figures are the board's.
+    progress
+        Called with what runs, how much of it is done, and how much there is.
+
+    Returns
+    -------
+    Comparison
+        The figures of every mode.
 
     Raises
     ------

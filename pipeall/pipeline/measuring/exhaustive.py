@@ -51,7 +51,7 @@ def measure_all(
     best: Plan,
     *,
     seconds: float = 2.0,
-    journal: Journal | None = None,
+    journal: Journal | str | Path | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Measures every configuration of the units, then the fastest beside ``best``.
@@ -61,21 +61,34 @@ def measure_all(
 
     Parameters
     ----------
+    graph, board
+        The network, and this machine.
+    units
+        Components, or some of their cores.
     best
         The plan that the fastest of all is compared with, such as the best of a search.
     seconds
         That each configuration runs.
     journal
-        From ``open_measurements``: what it has is not measured again.
+        A file that keeps every measurement, or from ``open_measurements``. What it has is not measured again.
     progress
         Called with what is measured, how much of it is done, and how much there is.
 
     Returns
     -------
     dict
-        How many were measured or refused, the final comparison with the fastest first, and by how many percent
-        ``best`` is behind it. Ready for JSON.
+        How many were measured or refused, the final comparison with the fastest first, and by how many percent ``best``
+        is behind it. Ready for JSON.
+
+    Raises
+    ------
+    ArgumentError
+        For a file of another network or machine, or a damaged one.
+    PipeallError
+        As ``compare``.
     """
+    if isinstance(journal, str | Path):
+        journal = open_measurements(journal, graph, board)
     plans = {str(plan): plan for plan in configurations(len(graph.groups), units, cores_of(board))}
     known, rows = _known(journal)
     reference = known or best

@@ -42,6 +42,17 @@ def footprint(
 ) -> list[StageMemory]:
     """What ``Pipeline`` of the same arguments takes beyond the graph, by stage, all lanes one after the other.
 
+    Parameters
+    ----------
+    graph, plan
+        What runs, and how.
+    board
+        Default ``Board.detect()``.
+    slots
+        Of each ring.
+    depth
+        Frames under way in a lane; default one more than it has stages and floating cuts.
+
     Returns
     -------
     list of StageMemory

@@ -57,16 +57,33 @@ def mixed_precision(
     """Few layers that stay in float32, so that the network errs by at most ``max_error`` on these frames.
 
     All layers begin in float32. Then as many as possible become halves: one half of the list at a time, else parts of
-    that half, down to single layers. Those stay with which, beside what had become halves by then, the error was above
-    the bound.
+    that half, down to single layers. A layer stays where the error was above the bound without it.
 
-    frames  as an Engine takes them; each is run once for every trial
-    unit    a CPU component in fp16
-    board   default ``Board.detect()``
-    done    is called after each trial
+    Parameters
+    ----------
+    graph
+        A network in float32.
+    frames
+        As an Engine takes them; each is run once for every trial.
+    unit
+        A CPU component in fp16.
+    board
+        Default ``Board.detect()``.
+    max_error
+        The largest difference of an output from float32, as a share of the output's largest value.
+    done
+        Called after each trial.
 
-    Raises ArgumentError for no frames, another unit, and where float32 layers alone do not keep the bound: then the
-    rest of the network, what lies between its layers, is too much for half precision.
+    Returns
+    -------
+    Mixture
+        The network and the layers that stay.
+
+    Raises
+    ------
+    ArgumentError
+        For no frames, another unit, and where float32 layers alone do not keep the bound: then the rest of the network,
+        between its layers, is too much for half precision.
     """
     board = board or Board.detect(gpu=False)
     single = Unit.parse(unit).component
@@ -124,15 +141,34 @@ def allowed_precisions(
     frames: Sequence[np.ndarray | Mapping[str, np.ndarray]] = (),
     max_error: float | None = None,
 ) -> Allowed:
-    """Units in each of these precisions, but for those that the board or the network has not, or that err too much.
+    """Units in each of these precisions, but for those that the board or the network lacks, or that err too much.
 
-    units       without a precision, such as ["big", "littlex2", "gpu"]
-    precisions  of "fp32", "fp16", "int8" and "mixed"
-    board       default ``Board.detect()``
-    frames      as an Engine takes them, for ``max_error``
-    max_error   of the whole network on a component, from the same component in fp32; None: nothing runs
+    Parameters
+    ----------
+    graph
+        The network.
+    units
+        Without a precision, such as ["big", "littlex2", "gpu"].
+    precisions
+        Of "fp32", "fp16", "int8" and "mixed".
+    board
+        Default ``Board.detect()``.
+    frames
+        As an Engine takes them, for ``max_error``.
+    max_error
+        Of the whole network on a component, from the same component in fp32; None: nothing runs.
 
-    Raises ArgumentError for a bad argument and where nothing is left, DeviceError for a component that is not there.
+    Returns
+    -------
+    Allowed
+        Units for ``search``, their errors, and why others are left out.
+
+    Raises
+    ------
+    ArgumentError
+        For a bad argument, and where nothing is left.
+    DeviceError
+        For a component that is not there.
     """
     board = board or Board.detect()
     known = dict.fromkeys(("fp32", *(name for traits in components().values() for name in traits.precisions)))

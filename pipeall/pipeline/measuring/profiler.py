@@ -86,6 +86,11 @@ def profile(
     progress : callable
         Called before each part with its name, how many parts are done, and how many there are.
 
+    Returns
+    -------
+    Profile
+        Of this machine, or of the board's model.
+
     Raises
     ------
     ArgumentError

@@ -94,16 +94,20 @@ def compare(
 ) -> list[Trial]:
     """Runs the plans in turn, ``turns`` times each, for ``seconds`` or at least a few frames of every stage.
 
-    All are open at once and take turns, so that what disturbs the machine disturbs all. What a turn counts begins
-    when the pipeline has filled and ends before it drains.
+    All are open at once and take turns, so that what disturbs the machine disturbs all. What a turn counts begins when
+    the pipeline has filled and ends before it drains.
 
     Parameters
     ----------
-    queue : bool
+    graph, plans, board
+        The network, on a frame of noise; how it runs, and where.
+    turns, seconds
+        Of each plan, and of each turn.
+    queue
         True: at full load, one frame more under way than there are stages and floating cuts, which hides jitter. False:
         as many as stages, so that latency has no waiting in it but for the slowest stage.
-    progress : callable
-        Called after each turn with ``what``, how many turns are done, and how many there are.
+    what, progress
+        ``progress`` is called after each turn with ``what``, how many turns are done, and how many there are.
     **options
         Of Pipeline, such as ``time_scale``.
 

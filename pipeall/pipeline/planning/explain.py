@@ -124,11 +124,26 @@ class Explanation:
 
 
 def explain(profile: Profile, plan: Plan, others: Iterable[PredictedPlan] = ()) -> Explanation:
-    """An explanation of the plan's period.
+    """Why a plan takes as long as it does.
 
-    others: plans to compare with, such as ``SearchResult.ranked``; the plan itself is left out of them.
+    Parameters
+    ----------
+    profile
+        Of the network.
+    plan
+        A pipeline.
+    others
+        Plans to compare with, such as ``SearchResult.ranked``; the plan itself is left out of them.
 
-    Raises ArgumentError where the plan does not fit the profile or cannot run, and for lanes that run independently.
+    Returns
+    -------
+    Explanation
+        The parts of each stage's time, the bottleneck, and what other cuts would give.
+
+    Raises
+    ------
+    ArgumentError
+        Where the plan does not fit the profile or cannot run, and for lanes that run independently.
     """
     if len(plan.lanes) != 1:
         raise ArgumentError(f"plan {plan}: expected a pipeline; independent lanes have no common bottleneck")

@@ -64,12 +64,26 @@ class Plan:
 
     @classmethod
     def pipeline(cls, order: Sequence[str], cuts: Cuts) -> Plan:
-        """Stages in ``order``, units such as "big", "L" or "Bx3"; ``cuts`` are cumulative group counts, one fewer.
+        """A pipeline of stages.
 
-        A cut (3, 4) floats: group 4 belongs to either stage, frame by frame, so that neither waits for the other.
+        Parameters
+        ----------
+        order
+            Units such as "big", "L" or "Bx3", from the first stage to the last.
+        cuts
+            Cumulative group counts, one fewer. A cut (3, 4) floats: group 4 belongs to either stage, frame by frame, so
+            that neither waits for the other.
 
-        Raises ArgumentError where the numbers do not fit together or a component is given twice (some cores of one
-        may be given several times).
+        Returns
+        -------
+        Plan
+            One lane.
+
+        Raises
+        ------
+        ArgumentError
+            Where the numbers do not fit together, or a component is given twice; some cores of one may be given several
+            times.
         """
         units, cuts = (
             _units(several(as_text, WORDS)("order", order)),

@@ -124,21 +124,41 @@ def search(
     Of equals the plan with fewer stages comes first, then the one with less latency, then by its text. Where the
     profile states its error, ``SearchResult.sure`` says how likely the first is better than the best of fewer stages.
 
-    objective  "throughput": shortest period, with at most ``max_latency_ms``
-               "latency": least latency, with at least ``min_fps``
-               "energy": least energy of a frame, at the plan's own full rate; with ``min_fps`` at just that rate, which
-               a faster plan keeps by waiting: ``Prediction.energy_at(min_fps)``. A prediction's ``energy_mj`` is always
-               that at the plan's own full rate
-    power      watts that the board draws while a unit or component runs, and under "idle" with nothing running, in
-               place of the profile's
-    units      those that may be used; all of the profile unless given
-    cores      how many cores a component has; unless given, as many as its largest unit in the profile ("bigx4": 4)
-    top        how many plans to rank
-    floating   for throughput, also plans of up to three units whose cuts float (``floating.py``). Those that simulate
-               faster than the best of the others come before it: at most half of ``ranked``, and not counted
+    Parameters
+    ----------
+    graph
+        The network.
+    profile
+        Of this network, or the path of its file.
+    objective
+        "throughput": shortest period, with at most ``max_latency_ms``. "latency": least latency, with at least
+        ``min_fps``. "energy": least energy of a frame, at the plan's own full rate; with ``min_fps`` at just that rate,
+        which a faster plan keeps by waiting (``PredictedPlan.energy_mj``).
+    max_latency_ms, min_fps
+        The limit of the objective, if it has one.
+    power
+        Watts that the board draws while a unit or component runs, and under "idle" with nothing running, in place of
+        the profile's.
+    units
+        Those that may be used; default all of the profile.
+    cores
+        How many cores a component has; default as many as its largest unit in the profile ("bigx4": 4).
+    top
+        How many plans to rank.
+    floating
+        For throughput, also plans of up to three units whose cuts float. Those that simulate faster than the best of
+        the others come before it: at most half of ``ranked``, and not counted.
 
-    Raises ArgumentError where the profile is not the graph's, for an unknown objective or unit, a limit that does not
-    belong to the objective, energy without power, and where no plan is possible, with the reason.
+    Returns
+    -------
+    SearchResult
+        The ranked plans and the Pareto front.
+
+    Raises
+    ------
+    ArgumentError
+        Where the profile is not the graph's, for an unknown objective or unit, a limit that does not belong to the
+        objective, energy without power, and where no plan is possible, with the reason.
     """
     profile.check_network(graph)
     names = _names(profile, units)

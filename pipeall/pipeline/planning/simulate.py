@@ -105,48 +105,59 @@ def simulate(
     paced: bool = False,
     seed: int = 0,
 ) -> Simulation:
-    """A simulated run of ``frames`` frames, after a warm-up, through the plan.
+    """A simulated run of a plan, after a warm-up.
 
-    slots      per ring, as in Pipeline
-    depth      frames under way in one lane, from submit to result; default one more than the lane has stages and
-               floating cuts
-    period_ms  time between two frames of the source (a camera); 0: one is always ready. A frame that finds no room
-               waits outside: its latency counts from its submit, as in a run
-    jitter     each stage's time varies from frame to frame as the profile's spread says (log-normal with the same mean;
-               groups vary independently). The same seed gives the same run
-    paced      every stage takes the time that ``predict`` says, as on an emulated board: all others always slow it down
+    Parameters
+    ----------
+    profile, plan
+        The times, and what runs.
+    frames
+        How many to count.
+    slots
+        Per ring, as in Pipeline.
+    depth
+        Frames under way in one lane, from submit to result; default one more than the lane has stages and floating
+        cuts.
+    period_ms
+        Time between two frames of the source (a camera); 0: one is always ready. A frame that finds no room waits
+        outside: its latency counts from its submit, as in a run.
+    jitter
+        Whether each stage's time varies from frame to frame as the profile says: log-normal with the same mean; groups
+        vary independently.
+    paced
+        Every stage takes the time that ``predict`` says, as on an emulated board: all others always slow it down.
+    seed
+        The same seed gives the same run.
 
-    Raises ArgumentError where the plan does not fit the profile or cannot run, or for a number out of its range.
+    Returns
+    -------
+    Simulation
+        Throughput, latency and energy, and when each stage ran each frame.
+
+    Raises
+    ------
+    ArgumentError
+        Where the plan does not fit the profile or cannot run, and for a number out of its range.
     """
     costs, lanes = _build(profile, plan, slots, depth, paced)
     if jitter:
         for stage in _stages(lanes):
             stage.random = Random(f"{seed} {stage.position}")
     idle_w = profile.idle_w if costs.energy_known else 0.0
-    done = _run(lanes, WARM_UP + frames, period_ms, idle_w)[: WARM_UP + frames]
-
-    begin, end = done[WARM_UP - 1], done[-1]
-    p50, p95, p99 = np.percentile([frame.latency_ms for frame in done[WARM_UP:]], (50, 95, 99))
+    done = _run(lanes, WARM_UP + frames, period_ms, idle_w)
+    (begin_ms, _, begin_mj), (end_ms, _, end_mj) = done[WARM_UP - 1].tolist(), done[-1].tolist()
+    p50, p95, p99 = np.percentile(done[WARM_UP:, 1], (50, 95, 99))
     return Simulation(
         frames=frames,
-        seconds=(end.at_ms - begin.at_ms) / 1e3,
-        fps=1e3 * frames / (end.at_ms - begin.at_ms),
+        seconds=(end_ms - begin_ms) / 1e3,
+        fps=1e3 * frames / (end_ms - begin_ms),
         latency_p50_ms=float(p50),
         latency_p95_ms=float(p95),
         latency_p99_ms=float(p99),
-        energy_mj=(end.energy_mj - begin.energy_mj) / frames if costs.energy_known else None,
-        stages=tuple(stage.stats(begin.at_ms, end.at_ms) for stage in _stages(lanes)),
+        energy_mj=(end_mj - begin_mj) / frames if costs.energy_known else None,
+        stages=tuple(stage.stats(begin_ms, end_ms) for stage in _stages(lanes)),
         times=tuple(sorted((times for lane in lanes for times in lane.times()), key=lambda times: times.frame)),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """A frame that came out: when, after how long, and ``energy_mj`` that the board has drawn since the start."""
-
-    at_ms: float
-    latency_ms: float
-    energy_mj: float
 
 
 class _Way:
@@ -157,12 +168,7 @@ class _Way:
     """
 
     def __init__(
-        self,
-        costs: StageCosts,
-        position: int,
-        groups: tuple[int, int],
-        handover_ms: float,
-        always: int | None,
+        self, costs: StageCosts, position: int, groups: tuple[int, int], handover_ms: float, always: int | None
     ):
         self.position, self.handover_ms, self.always = position, handover_ms, always
         profile, span = costs.profile, slice(*groups)
@@ -271,10 +277,6 @@ class _LaneState:
     def under_way(self) -> int:
         return len(self.submitted) - self.stages[-1].finished
 
-    @property
-    def has_room(self) -> bool:
-        return self.under_way < self.depth
-
     def submit(self, frame: int, now: float) -> None:
         self.submitted.append((frame, now))
         self.inside[0] += 1
@@ -319,17 +321,17 @@ class _LaneState:
         return found
 
 
-def _run(lanes: list[_LaneState], frames: int, period_ms: float, idle_w: float) -> list[_Result]:
-    """At least ``frames`` results, in the order they were ready; one event may end several at once."""
+def _run(lanes: list[_LaneState], frames: int, period_ms: float, idle_w: float) -> np.ndarray:
+    """(frames, 3): when each result was ready (ms), its latency (ms), and the energy (mJ) that was drawn by then."""
     places = [(lane, index, stage) for lane in lanes for index, stage in enumerate(lane.stages)]
     ahead = REORDER * len(lanes) if len(lanes) > 1 else inf
-    done: list[_Result] = []
+    done: list[tuple[float, float, float]] = []  # one event may end several frames
     ready: set[int] = set()  # frames that wait for an earlier one
     submitted = delivered = 0
     now = energy_mj = 0.0
     while len(done) < frames:
         while submitted * period_ms <= now and submitted - delivered < ahead:
-            room = [lane for lane in lanes if lane.has_room]
+            room = [lane for lane in lanes if lane.under_way < lane.depth]
             if not room:
                 break
             min(room, key=lambda lane: lane.under_way).submit(submitted, now)
@@ -351,13 +353,13 @@ def _run(lanes: list[_LaneState], frames: int, period_ms: float, idle_w: float) 
             number = lane.end(index, then)
             if number is not None:
                 frame, submitted_ms = lane.submitted[number]
-                done.append(_Result(then, then - submitted_ms, energy_mj))
+                done.append((then, then - submitted_ms, energy_mj))
                 ready.add(frame)
         while delivered in ready:
             ready.remove(delivered)
             delivered += 1
         now = then
-    return done
+    return np.array(done[:frames])
 
 
 def _build(

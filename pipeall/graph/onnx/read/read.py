@@ -44,27 +44,41 @@ def load(
 ) -> Graph:
     """The network of an ONNX model, opsets 1 to 28, computed in float32.
 
-    ``model`` is the path of a file, the bytes of one, or an ``onnx.ModelProto``. Weights in files of their own are read
-    beside the model's; bytes have no such place. The network is called as the file, or as the graph in the bytes.
+    Inputs and outputs have the element types of the file, whatever is computed within: float16, float64 and bfloat16
+    are float32 there, integers of 16 bits int32, unsigned ones of 32 and 64 int64. Source: ONNX operators,
+    onnx.ai/onnx/operators.
 
-    ``input_shape`` is the shape of the only input, e.g. (1, 3, 224, 224), or a dict of shapes by input name. It wins
-    over what the file declares, and is needed where the file leaves more open than the batch, which then is 1. A size
-    that several inputs have by the same name needs to be given with one of them.
+    Parameters
+    ----------
+    model
+        The path of a file, the bytes of one, or an ``onnx.ModelProto``. Weights in files of their own are read beside
+        the model's; bytes have no such place. The network is called as the file, or as the graph in the bytes.
+    input_shape
+        The shape of the only input, such as (1, 3, 224, 224), or a dict of shapes by input name. It wins over the
+        file's, and is needed where the file leaves more open than the batch, which then is 1. A size that several
+        inputs have by the same name needs to be given with one of them.
+    rewrite
+        False keeps one node per operator, for tests and inspection.
+    inputs, outputs
+        Names of the tensors between which the network is cut out, instead of the file's own. Their shapes follow from
+        those of the file's inputs unless ``input_shape`` has them.
+    values
+        What inputs are, such as {"sr": 16000}: numbers, which take the input's shape, or arrays. Such an input is a
+        constant, and no longer one of the network's; sizes and conditions may depend on it.
 
-    ``outputs`` and ``inputs`` name the tensors between which the network is cut out, instead of the file's own: what
-    lies behind ``outputs`` or before ``inputs`` is left out. The shape of an input within the network follows from
-    those of the file's inputs unless ``input_shape`` has it.
+    Returns
+    -------
+    Graph
+        The network, rewritten for the kernels.
 
-    ``values`` gives inputs their values, e.g. {"sr": 16000}: numbers, which take the input's shape, or arrays. Such an
-    input is a constant, and no longer one of the network's; sizes and conditions may depend on it.
-
-    Inputs and outputs have the element types of the file, whatever is computed within: float16 and float64 are float32
-    there, integers of 16 bits int32, unsigned ones of 32 and 64 int64. What is bfloat16 is float32.
-    ``rewrite=False`` keeps one node per operator, for tests and inspection.
-
-    Raises ModelError naming model and node for whatever is broken or not supported, ArgumentError for a bad
-    ``input_shape`` and for names that the file does not have, MissingExtraError without the onnx package. Source: ONNX
-    operators, onnx.ai/onnx/operators.
+    Raises
+    ------
+    ModelError
+        Names model and node for whatever is broken or not supported.
+    ArgumentError
+        For a bad ``input_shape``, and for names that the file does not have.
+    MissingExtraError
+        Without the onnx package.
     """
     source, rewrite = Source.of(model, checked_values(values)), switch("rewrite", rewrite)
     given = checked(input_shape)

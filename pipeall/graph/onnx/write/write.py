@@ -43,8 +43,20 @@ def onnx_bytes(graph: Graph) -> bytes:
 
 
 def save_onnx(graph: Graph, path: str | Path) -> None:
-    """Writes a network as an ONNX file: what ``load`` reads again. Errors as of ``onnx_bytes``, and ArgumentError where
-    the file cannot be written."""
+    """Writes a network as an ONNX file: what ``load`` reads again.
+
+    Parameters
+    ----------
+    graph
+        The network.
+    path
+        The file. It is replaced as a whole.
+
+    Raises
+    ------
+    ArgumentError
+        Where the file cannot be written, and else as ``onnx_bytes``.
+    """
     content = onnx_bytes(graph)
     write_whole(path, lambda file: file.write(content))
 
