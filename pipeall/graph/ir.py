@@ -26,9 +26,6 @@ from ..steps import TYPES, item_bytes
 if TYPE_CHECKING:
     from .partition import Cut, Group
 
-# What opens a group: layers with weights ("Main" nodes of paper 001), products of two computed operands, attention
-MAIN_OPS = ("conv", "fc", "deconv", "matmul", "attention", "lstm", "gru", "rnn")
-
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
@@ -107,7 +104,11 @@ class Node:
 
     @property
     def is_main(self) -> bool:
-        return self.op in MAIN_OPS or (self.op == "picture" and self.attrs["picture"].apart)
+        """Whether it opens a group: a layer with weights ("Main" nodes of paper 001), a product or attention."""
+        from .ops.registry import OPS
+
+        multiplies = self.op in OPS and OPS[self.op].macs is not None
+        return multiplies or (self.op == "picture" and self.attrs["picture"].apart)
 
 
 @dataclass(frozen=True, slots=True)

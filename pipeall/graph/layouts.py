@@ -7,9 +7,7 @@ order.
 from __future__ import annotations
 
 from .ir import Graph, Node
-
-ON_IMAGES = ("conv", "deconv", "shuffle", "maxpool", "avgpool", "lrn")  # read and write pixels
-REORDERING = ("reshape", "transpose", "matmul", "attention", "fc", "gather")  # whose output has axes of other meanings
+from .ops import Trait, has
 
 
 def image_names(graph: Graph) -> frozenset[str]:
@@ -20,14 +18,14 @@ def image_names(graph: Graph) -> frozenset[str]:
     for node in graph.nodes:
         for name in (*node.inputs, node.output):
             nodes_of.setdefault(name, []).append(node)
-    met = [name for node in graph.nodes if node.op in ON_IMAGES for name in (node.inputs[0], node.output)]
+    met = [name for node in graph.nodes if has(node.op, Trait.IMAGES) for name in (node.inputs[0], node.output)]
     while met:
         name = met.pop()
         if name in on_pixels or name not in graph.tensors or len(graph.tensors[name].shape) != 4:
             continue
         on_pixels.add(name)
         for node in nodes_of[name]:
-            if node.op not in REORDERING and node.output not in passed:
+            if not has(node.op, Trait.REORDERS) and node.output not in passed:
                 passed.add(node.output)
                 met += (*node.inputs, node.output)
     return frozenset(on_pixels)

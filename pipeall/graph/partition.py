@@ -22,9 +22,9 @@ from itertools import accumulate, pairwise
 
 from ..errors import ArgumentError
 from .ir import Graph, Node, Tensor
-from .ops.registry import work
+from .ops.registry import has, work
+from .ops.spec import Trait
 
-POOL_OPS = ("maxpool", "avgpool")
 LARGE, PIECE = 1 / 4, 1 / 16  # of the network's MACs; of paper 001's, no group with several Mains has over a fifth
 MOST_CROSSING = 6  # tensors at a cut inside of a large group
 
@@ -258,7 +258,7 @@ class _Positions:
                 yield min(narrow, key=lambda p: (self.nbytes[p], self.counts[p]))
 
     def _pools_to_one_pixel(self, node: Node) -> bool:
-        if node.op not in POOL_OPS:  # of others the first operand may be a constant
+        if not has(node.op, Trait.POOLS):  # of others the first operand may be a constant
             return False
         shape = self.graph.tensors[node.inputs[0]].shape
         return shape[2:] != (1, 1) == self.graph.tensors[node.output].shape[2:]

@@ -34,6 +34,7 @@ class Unary:
     gives       element type of y; None for that of x
     saved       what PyTorch keeps for the backward pass
     rectifier   tools that count ReLUs count it as one
+    jumps       whether y may jump where x hardly changes; one that gives bools does anyway
     opset       ONNX's first that has the operator, for files that are written; 13 stands for all before
     """
 
@@ -46,6 +47,7 @@ class Unary:
     gives: str | None = None
     saved: Literal["input", "output"] = "input"
     rectifier: bool = False
+    jumps: bool = False
     opset: int = 13
 
     @property
@@ -65,6 +67,7 @@ class Binary:
     takes    element types of a and b, which are of one
     gives    element type of the result, which is not clamped then; None for that of a and b
     clamped  attributes are lo, hi and swapped; else there are none
+    jumps    as of Unary
     """
 
     compute: Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -74,6 +77,7 @@ class Binary:
     takes: tuple[str, ...] = NUMBERS
     gives: str | None = None
     clamped: bool = True
+    jumps: bool = False
 
     @property
     def floats(self) -> bool:
@@ -171,14 +175,15 @@ UNARY: dict[str, Unary] = {
     "abs": Unary(np.abs, "Abs", takes=NUMBERS),
     "reciprocal": Unary(lambda x: 1 / x, "Reciprocal", saved="output"),
     "neg": Unary(np.negative, "Neg", takes=FLOATS + SIGNED),
-    "sign": Unary(np.sign, "Sign", takes=NUMBERS),
-    "floor": Unary(np.floor, "Floor"),
-    "ceil": Unary(np.ceil, "Ceil"),
-    "round": Unary(np.rint, "Round"),  # half to even
+    "sign": Unary(np.sign, "Sign", takes=NUMBERS, jumps=True),
+    "floor": Unary(np.floor, "Floor", jumps=True),
+    "ceil": Unary(np.ceil, "Ceil", jumps=True),
+    "round": Unary(np.rint, "Round", jumps=True),  # half to even
     "fakequant": Unary(  # quantized to 256 levels from ``low`` on, 0 being one of them, and back
         lambda x, scale, low: np.clip(np.rint(x / scale), low, low + 255) * scale,
         parameters={"scale": 1.0, "low": -128.0},
         samples=((0.25, -128.0), (0.0625, 0.0)),
+        jumps=True,
     ),
     "sin": Unary(np.sin, "Sin"),
     "cos": Unary(np.cos, "Cos"),
@@ -216,8 +221,9 @@ UNARY: dict[str, Unary] = {
         {"alpha": 1.0},
         samples=((1.0,), (-0.5,)),
         rectifier=True,
+        jumps=True,
     ),
-    "shrink": Unary(_shrink, "Shrink", {"lambd": 0.5, "bias": 0.0}, samples=((0.5, 0.0), (1.5, 0.25))),
+    "shrink": Unary(_shrink, "Shrink", {"lambd": 0.5, "bias": 0.0}, samples=((0.5, 0.0), (1.5, 0.25)), jumps=True),
     "gelu": Unary(lambda x: 0.5 * x * (1 + _erf(x * 0.5**0.5)), "Gelu", opset=20),
     "gelu_tanh": Unary(_gelu_tanh),  # ONNX's Gelu with another attribute
     "swish": Unary(lambda x, alpha: x * _sigmoid(alpha * x), None, {"alpha": 1.0}, samples=((1.0,), (1.702,))),
@@ -249,8 +255,8 @@ BINARY: dict[str, Binary] = {
     "pow": Binary(_power, "Pow", swapped="rpow", domain=(0.05, inf)),
     "max": Binary(np.maximum, "Max"),
     "min": Binary(np.minimum, "Min"),
-    "mod": Binary(_remainder(np.mod), "Mod", swapped="rmod"),  # the sign of the divisor
-    "fmod": Binary(_remainder(np.fmod), None, swapped="rfmod"),  # the sign of the dividend: Mod with an attribute
+    "mod": Binary(_remainder(np.mod), "Mod", swapped="rmod", jumps=True),  # the sign of the divisor
+    "fmod": Binary(_remainder(np.fmod), None, swapped="rfmod", jumps=True),  # the sign of the dividend
     "prelu": Binary(lambda a, b: np.where(a < 0, a * b, a), "PRelu", swapped="rprelu", takes=FLOATS),
     "equal": _compared(np.equal, "Equal", *BOOLS),
     "greater": _compared(np.greater, "Greater"),
@@ -266,7 +272,5 @@ BINARY: dict[str, Binary] = {
     "shiftleft": _bits(np.left_shift, None),  # BitShift has a direction; bits that leave are lost
     "shiftright": _bits(np.right_shift, None),
 }
-
-CLAMPED = tuple(op for op, entry in BINARY.items() if entry.clamped)  # end in clamp(lo, hi)
 
 BY_OPERATOR = {entry.onnx: op for op, entry in (UNARY | BINARY).items() if entry.onnx}  # ONNX operator -> op

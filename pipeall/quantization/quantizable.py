@@ -11,23 +11,12 @@ from math import inf
 
 from ..graph.builder import GraphBuilder
 from ..graph.ir import Graph, Node
-from ..graph.ops import attributes
+from ..graph.ops import Trait, attributes, has, selects
 from ..graph.pointwise import UNARY
 
-MOVEMENT = (
-    "reshape",
-    "transpose",
-    "slice",
-    "shuffle",
-    "expand",
-    "maxpool",
-    "concat",
-)  # gives only values that it reads
-LAYERS = ("conv", "fc")  # by weights that become integers
 ARITHMETIC = ("add", "mul", "avgpool", "resize")
 SOFTMAX = ("softmax", "logsoftmax")
 ACTIVATIONS = tuple(op for op, entry in UNARY.items() if entry.floats and op != "fakequant")  # tables of 256 entries
-
 
 FREE = {"lo": -inf, "hi": inf}  # no clamp
 
@@ -73,7 +62,7 @@ def quantizable(graph: Graph, float_nodes: Collection[str] = ()) -> Quantizable:
     read: set[str] = set()  # by layers of integers, and by what leads from integers to them
     integer = set()
     for node in reversed(graph.nodes):
-        if node.name in able and (node.op in LAYERS or node.output in read):
+        if node.name in able and (has(node.op, Trait.INT8_WEIGHTS) or node.output in read):
             integer.add(node.output)
             read.update(node.inputs)
         elif _is_movement(graph, node) and node.output in read:
@@ -95,7 +84,7 @@ def quantizable(graph: Graph, float_nodes: Collection[str] = ()) -> Quantizable:
     for name in roots:
         if name not in moved:
             sources[roots[name]] = (*sources.get(roots[name], ()), name)
-    layers = tuple(node for node in graph.nodes if node.output in integer and node.op in LAYERS)
+    layers = tuple(node for node in graph.nodes if node.output in integer and has(node.op, Trait.INT8_WEIGHTS))
     return Quantizable(layers, roots, sources)
 
 
@@ -114,7 +103,7 @@ def layers_with_activations(graph: Graph) -> dict[str, frozenset[str]]:
             readers.setdefault(name, []).append(node)
     groups = {}
     for layer in graph.nodes:
-        if layer.op not in LAYERS or not _is_integer(graph, layer):
+        if not has(layer.op, Trait.INT8_WEIGHTS) or not _is_integer(graph, layer):
             continue
         names, last = {layer.name}, layer
         while len(after := readers.get(last.output, ())) == 1 and after[0].op in ACTIVATIONS:
@@ -137,7 +126,7 @@ def _is_integer(graph: Graph, node: Node) -> bool:
     constants = [name for name in node.inputs if name in graph.constants]
     if not floats or _is_movement(graph, node):
         return False
-    if node.op in LAYERS:
+    if has(node.op, Trait.INT8_WEIGHTS):
         return len(constants) == 2 and node.inputs[0] not in constants
     return node.op in (*ARITHMETIC, *ACTIVATIONS) and not constants
 
@@ -146,7 +135,7 @@ def _is_movement(graph: Graph, node: Node) -> bool:
     if any(name in graph.constants for name in node.inputs) or graph.tensors[node.output].dtype != "float32":
         return False
     zeros = node.op == "pad" and (node.attrs["mode"] != "constant" or node.attrs["value"] == 0)  # 0 is an integer
-    return zeros or node.op in MOVEMENT or (node.op == "resize" and node.attrs["mode"] == "nearest")
+    return zeros or selects(node)
 
 
 def logits(graph: Graph) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..ir import Node, Quantization
-from ..passes.int8 import LAYERS, SUMS
+from ..ops import Trait, has
+from ..passes.int8 import SUMS
 from ..pointwise import UNARY
 from .lowering import Lowering
 from .strides import broadcast, order_of
@@ -24,19 +25,19 @@ def levels(to: Lowering, node: Node) -> dict[str, Any]:
     if not on_integers(to, node):
         return {}
     params: dict[str, Any] = {"levels": tuple(_single(of) for of in _quantizations(to, node))}
-    if node.op in LAYERS:
+    if has(node.op, Trait.INT8_WEIGHTS):
         params["scales"] = to.graph.levels[node.inputs[1]].scale
     return params
 
 
 def on_integers(to: Lowering, node: Node) -> bool:
     """Whether a node makes integers, or is a layer that makes real numbers of them."""
-    made_of = to.graph.tensors.get(node.inputs[0]) if node.op in LAYERS else None
+    made_of = to.graph.tensors.get(node.inputs[0]) if has(node.op, Trait.INT8_WEIGHTS) else None
     return to.tensor(node.output).quantization is not None or (made_of is not None and made_of.quantization is not None)
 
 
 def _quantizations(to: Lowering, node: Node) -> list[Quantization]:
-    names = (*node.inputs[: 1 if node.op in LAYERS else None], node.output)
+    names = (*node.inputs[: 1 if has(node.op, Trait.INT8_WEIGHTS) else None], node.output)
     quantizations = (to.tensor(x).quantization if x in to.graph.tensors else to.graph.levels[x] for x in names)
     return [of for of in quantizations if of is not None]
 

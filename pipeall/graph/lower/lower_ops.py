@@ -11,8 +11,7 @@ from ...errors import ModelError
 from ...picture import described, example
 from ...steps import Strided, View
 from ..ir import Node
-from ..layouts import ON_IMAGES
-from ..ops import OPS, attributes, infer_type
+from ..ops import OPS, Trait, attributes, has, infer_type
 from ..pointwise import BINARY, UNARY
 from . import lower_int8 as lower_integers
 from . import lower_movement as lower_moves
@@ -37,7 +36,6 @@ PLAIN = {  # op on images -> the attributes that the step of the same kind takes
     "avgpool": ("kernel", "strides", "pads", "count_include_pad"),
     "lrn": ("size", "alpha", "beta", "bias"),
 }
-ANYWHERE = ("concat", "reshape", "transpose", "expand", "matmul", "attention")  # ops that write any strides
 FLOAT, HALF = "float32", "float16"
 
 
@@ -59,11 +57,11 @@ def emit(to: Lowering, node: Node) -> None:
 
 def writes(node: Node, at: Strided, image: bool) -> bool:
     """Whether a node can write its output, an image or not, at a place of any layout, without losing speed."""
-    if node.op in ON_IMAGES or (node.op in ("softmax", "layernorm") and len(at.shape) == 4):
+    if has(node.op, Trait.IMAGES) or (node.op in ("softmax", "layernorm") and len(at.shape) == 4):
         return pixels(at) is not None
     if node.op == "fc":
         return rows(at, len(at.shape) - 1) is not None
-    if node.op in ANYWHERE:
+    if has(node.op, Trait.ANY_STRIDES):
         return True
     if node.op == "slice":
         return False  # it only looks; whoever wants it elsewhere may copy it together with others

@@ -24,8 +24,8 @@ from ...steps import SLOT_IN, SLOT_OUT, Lowered, SlotTensor, Step, Strided, View
 from ..ir import Graph, Node, Tensor
 from ..layouts import image_names
 from ..memory import dense, extent, slot_elements, slot_layout
+from ..ops import Trait, has
 from ..partition import Border
-from ..passes.fp16 import LAYERS
 from ..pointwise import BINARY, UNARY
 from .strides import (
     IMAGE_ORDER,
@@ -169,7 +169,8 @@ class Lowering:
             return None
         (name,) = operands
         alone = name not in self.kept and self.consumers[name] == [node]
-        made = name in self.producers and self.producers[name].op in (*LAYERS, *UNARY, *BINARY)
+        op = self.producers[name].op if name in self.producers else ""
+        made = has(op, Trait.WEIGHTS) or op in UNARY or op in BINARY
         alike = self.tensor(name) == replace(self.tensor(node.output), name=name)
         return name if alone and made and alike and self.type_of(name) in FLOATS else None
 

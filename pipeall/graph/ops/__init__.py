@@ -10,15 +10,33 @@ import numpy as np
 from ...errors import ArgumentError
 from ..counted_outputs import cut
 from ..ir import Graph, Node
-from .registry import MAX_ELEMENTS, MAX_RANK, OPS, attributes, infer_shape, infer_type, work
+from .registry import MAX_ELEMENTS, MAX_RANK, OPS, attributes, has, infer_shape, infer_type, work
+from .spec import Trait
 
-__all__ = ["MAX_ELEMENTS", "MAX_RANK", "OPS", "attributes", "infer_shape", "infer_type", "macs", "run_graph"]
+__all__ = [
+    "MAX_ELEMENTS",
+    "MAX_RANK",
+    "OPS",
+    "Trait",
+    "attributes",
+    "has",
+    "infer_shape",
+    "infer_type",
+    "macs",
+    "run_graph",
+    "selects",
+]
 
 
 def macs(node: Node, graph: Graph) -> int:
     """Multiply-accumulates of one node (1 MAC = 2 FLOP); 0 for all but convolutions and products."""
     operands = (graph.constants[name] if name in graph.constants else graph.tensors[name] for name in node.inputs)
     return work(node.op, graph.tensors[node.output].shape, [operand.shape for operand in operands])
+
+
+def selects(node: Node) -> bool:
+    """Whether every value that a node makes is one that it reads."""
+    return has(node.op, Trait.SELECTS) or (node.op == "resize" and node.attrs["mode"] == "nearest")
 
 
 # ---- execution ----

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...steps import TYPES
 from ..pointwise import BINARY, UNARY, Binary, Unary
-from .spec import FREE, GIVEN, Attrs, OpSpec, Shape, clamp, flags, integer, numbers, require, same
+from .spec import FREE, GIVEN, Attrs, OpSpec, Shape, Trait, clamp, flags, integer, numbers, require, same
 
 
 def broadcast(*shapes: Shape) -> Shape:
@@ -67,14 +67,18 @@ def _types(op: Unary | Binary) -> Callable[..., str]:
     return types
 
 
+def _traits(op: Unary | Binary) -> Trait:
+    return Trait.JUMPS if op.jumps or op.gives == "bool" else Trait.NONE
+
+
 def _unary_spec(op: Unary) -> OpSpec:
-    return OpSpec((1, 1), op.parameters, _unary_shape(*op.parameters), _unary(op), types=_types(op))
+    return OpSpec((1, 1), op.parameters, _unary_shape(*op.parameters), _unary(op), types=_types(op), traits=_traits(op))
 
 
 def _binary_spec(op: Binary) -> OpSpec:
-    if op.clamped:
-        return OpSpec((2, 2), FREE | {"swapped": False}, _binary_shape, _binary(op), types=_types(op))
-    return OpSpec((2, 2), {}, lambda attrs, *x: broadcast(*x), _binary(op), types=_types(op))
+    attrs = FREE | {"swapped": False} if op.clamped else {}
+    shape = _binary_shape if op.clamped else lambda attrs, *x: broadcast(*x)
+    return OpSpec((2, 2), attrs, shape, _binary(op), types=_types(op), traits=_traits(op))
 
 
 def _cast_shape(attrs: Attrs, x: Shape) -> Shape:
@@ -138,13 +142,15 @@ def _where_types(attrs: Attrs, condition: str, *types: str) -> str:
     return same(attrs, *types)
 
 
+_QPARAMS = {"scale": GIVEN, "zero": GIVEN}
+
 OPS: dict[str, OpSpec] = {
     **{op: _binary_spec(entry) for op, entry in BINARY.items()},
     **{op: _unary_spec(entry) for op, entry in UNARY.items()},
     "cast": OpSpec((1, 1), {"to": GIVEN}, _cast_shape, _cast, types=lambda attrs, x: attrs["to"]),
     "quantize": OpSpec(
-        (1, 1), {"scale": GIVEN, "zero": GIVEN, "to": GIVEN}, _levels_shape, _quantize, types=_quantize_type
+        (1, 1), _QPARAMS | {"to": GIVEN}, _levels_shape, _quantize, types=_quantize_type, traits=Trait.JUMPS
     ),
-    "dequantize": OpSpec((1, 1), {"scale": GIVEN, "zero": GIVEN}, _levels_shape, _dequantize, types=_dequantize_type),
+    "dequantize": OpSpec((1, 1), _QPARAMS, _levels_shape, _dequantize, types=_dequantize_type),
     "where": OpSpec((3, 3), {}, lambda attrs, *x: broadcast(*x), lambda attrs, *x: np.where(*x), types=_where_types),
 }

@@ -11,7 +11,23 @@ from math import prod
 
 import numpy as np
 
-from .spec import FREE, GIVEN, Attrs, OpSpec, Shape, clamp, flags, image, integer, ints, numbers, require, same, window
+from .spec import (
+    FREE,
+    GIVEN,
+    Attrs,
+    OpSpec,
+    Shape,
+    Trait,
+    clamp,
+    flags,
+    image,
+    integer,
+    ints,
+    numbers,
+    require,
+    same,
+    window,
+)
 
 # ---- output shapes ----
 
@@ -217,14 +233,18 @@ def _deconv_macs(out: Shape, x: Shape, weight: Shape, *_: Shape) -> int:
 _WINDOW = {"strides": (1, 1), "pads": (0, 0, 0, 0)}
 _DILATED = _WINDOW | {"dilations": (1, 1)}
 _POOL = {"kernel": GIVEN, "ceil": False}
+_AVGPOOL_ATTRS = _POOL | _WINDOW | {"count_include_pad": False}
 _LRN_ATTRS = {"size": GIVEN, "alpha": 1e-4, "beta": 0.75, "bias": 1.0}
-_DECONV_ATTRS = _DILATED | {"groups": 1, "output_padding": (0, 0)} | FREE
+_CONV_ATTRS = _DILATED | {"groups": 1} | FREE
+_DECONV_ATTRS = _CONV_ATTRS | {"output_padding": (0, 0)}
+_LAYER, _POOLS = Trait.IMAGES | Trait.WEIGHTS | Trait.SUMS, Trait.IMAGES | Trait.POOLS
+_SHUFFLE = Trait.IMAGES | Trait.SELECTS
 
 OPS: dict[str, OpSpec] = {
-    "conv": OpSpec((3, 4), _DILATED | {"groups": 1} | FREE, _conv_shape, _conv, _conv_macs),
-    "deconv": OpSpec((3, 3), _DECONV_ATTRS, _deconv_shape, _deconv, _deconv_macs),
-    "maxpool": OpSpec((1, 1), _POOL | _DILATED, _maxpool_shape, _maxpool),
-    "avgpool": OpSpec((1, 1), _POOL | _WINDOW | {"count_include_pad": False}, _avgpool_shape, _avgpool),
-    "lrn": OpSpec((1, 1), _LRN_ATTRS, _lrn_shape, _lrn),
-    "shuffle": OpSpec((1, 1), {"groups": GIVEN}, _shuffle_shape, _shuffle, types=same),
+    "conv": OpSpec((3, 4), _CONV_ATTRS, _conv_shape, _conv, _conv_macs, traits=_LAYER | Trait.INT8_WEIGHTS),
+    "deconv": OpSpec((3, 3), _DECONV_ATTRS, _deconv_shape, _deconv, _deconv_macs, traits=_LAYER),
+    "maxpool": OpSpec((1, 1), _POOL | _DILATED, _maxpool_shape, _maxpool, traits=_POOLS | Trait.SELECTS),
+    "avgpool": OpSpec((1, 1), _AVGPOOL_ATTRS, _avgpool_shape, _avgpool, traits=_POOLS | Trait.SUMS),
+    "lrn": OpSpec((1, 1), _LRN_ATTRS, _lrn_shape, _lrn, traits=Trait.IMAGES | Trait.SUMS),
+    "shuffle": OpSpec((1, 1), {"groups": GIVEN}, _shuffle_shape, _shuffle, types=same, traits=_SHUFFLE),
 }

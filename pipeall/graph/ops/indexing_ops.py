@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from .spec import GIVEN, Attrs, OpSpec, Shape, flags, indexed, integer, require
+from .spec import GIVEN, Attrs, OpSpec, Shape, Trait, flags, indexed, integer, require
 
 COMBINE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "add": np.add,
@@ -152,10 +152,10 @@ _NONE = {"reduction": "none"}
 _TOPK = _AXIS | {"k": GIVEN, "largest": True, "indices": False}
 
 OPS: dict[str, OpSpec] = {
-    "gather": OpSpec((2, 2), _AXIS, _gather_shape, _gather, types=indexed),
+    "gather": OpSpec((2, 2), _AXIS, _gather_shape, _gather, types=indexed, traits=Trait.REORDERS),
     "gather_elements": OpSpec((2, 2), _AXIS, _gather_elements_shape, _gather_elements, types=indexed),
     "gather_nd": OpSpec((2, 2), {"batch_dims": 0}, _gather_nd_shape, _gather_nd, types=indexed),
     "scatter_elements": OpSpec((3, 3), _AXIS | _NONE, _scatter_elements_shape, _scatter_elements, types=indexed),
     "scatter_nd": OpSpec((3, 3), _NONE, _scatter_nd_shape, _scatter_nd, types=indexed),
-    "topk": OpSpec((1, 1), _TOPK, _topk_shape, _topk, types=_topk_types),
+    "topk": OpSpec((1, 1), _TOPK, _topk_shape, _topk, types=_topk_types, traits=Trait.JUMPS),
 }

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from .spec import ANY, GIVEN, Attrs, OpSpec, Shape, integer, ints, numbers, require, same
+from .spec import ANY, GIVEN, Attrs, OpSpec, Shape, Trait, integer, ints, numbers, require, same
 
 PAD_MODES = ("constant", "reflect", "edge", "wrap")
 
@@ -95,12 +95,15 @@ def _expand(attrs: Attrs, x: np.ndarray) -> np.ndarray:
 
 _AXIS = {"axis": GIVEN}
 _PAD = {"pads_begin": GIVEN, "pads_end": GIVEN, "mode": "constant", "value": 0.0}
+_SLICE = _AXIS | {"start": GIVEN, "stop": GIVEN, "step": 1}
+_ANYWHERE = Trait.SELECTS | Trait.ANY_STRIDES
+_REORDERING = _ANYWHERE | Trait.REORDERS
 
 OPS: dict[str, OpSpec] = {
-    "concat": OpSpec(ANY, _AXIS, _concat_shape, _concat, types=same),
-    "reshape": OpSpec((1, 1), {"shape": GIVEN}, _reshape_shape, _reshape, types=same),
-    "transpose": OpSpec((1, 1), {"perm": GIVEN}, _transpose_shape, _transpose, types=same),
-    "slice": OpSpec((1, 1), _AXIS | {"start": GIVEN, "stop": GIVEN, "step": 1}, _slice_shape, _slice, types=same),
+    "concat": OpSpec(ANY, _AXIS, _concat_shape, _concat, types=same, traits=_ANYWHERE),
+    "reshape": OpSpec((1, 1), {"shape": GIVEN}, _reshape_shape, _reshape, types=same, traits=_REORDERING),
+    "transpose": OpSpec((1, 1), {"perm": GIVEN}, _transpose_shape, _transpose, types=same, traits=_REORDERING),
+    "slice": OpSpec((1, 1), _SLICE, _slice_shape, _slice, types=same, traits=Trait.SELECTS),
     "pad": OpSpec((1, 1), _PAD, _pad_shape, _pad, types=same),
-    "expand": OpSpec((1, 1), {"shape": GIVEN}, _expand_shape, _expand, types=same),
+    "expand": OpSpec((1, 1), {"shape": GIVEN}, _expand_shape, _expand, types=same, traits=_ANYWHERE),
 }

@@ -13,7 +13,7 @@ from math import inf
 
 import numpy as np
 
-from .spec import GIVEN, Attrs, OpSpec, Shape, flags, integer, numbers, require
+from .spec import GIVEN, Attrs, OpSpec, Shape, Trait, flags, integer, numbers, require
 
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
@@ -138,7 +138,7 @@ def _entry(inputs: int, gates: int, activations: tuple[str, ...], results: str, 
     attrs = {"hidden": GIVEN, "direction": "forward", "activations": activations, "alphas": zeros, "betas": zeros}
     shape = partial(_shape, gates=gates, functions=len(activations), results=results)
     attrs |= {"clip": inf, "result": "y"} | extra
-    return OpSpec((inputs, inputs), attrs, shape, partial(_compute, steps=steps), _macs)
+    return OpSpec((inputs, inputs), attrs, shape, partial(_compute, steps=steps), _macs, traits=Trait.SUMS)
 
 
 OPS: dict[str, OpSpec] = {

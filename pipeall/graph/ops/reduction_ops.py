@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .spec import GIVEN, Attrs, OpSpec, Shape, flags, integer, ints, require
+from .spec import GIVEN, Attrs, OpSpec, Shape, Trait, flags, integer, ints, require
 
 COUNTED = ("float32", "int32", "int64")  # what is summed and compared; smaller types are cast to these
 FLOAT_ONLY = ("mean", "l2", "logsum", "logsumexp")
@@ -120,6 +120,6 @@ _CUMSUM = {"axis": GIVEN, "exclusive": False, "reverse": False}
 
 OPS: dict[str, OpSpec] = {
     "reduce": OpSpec((1, 1), _REDUCE, _reduce_shape, _reduce, types=_counted),
-    "arg": OpSpec((1, 1), _ARG, _arg_shape, _arg, types=_arg_types),
+    "arg": OpSpec((1, 1), _ARG, _arg_shape, _arg, types=_arg_types, traits=Trait.JUMPS),
     "cumsum": OpSpec((1, 1), _CUMSUM, _cumsum_shape, _cumsum, types=_counted),
 }

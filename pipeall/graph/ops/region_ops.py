@@ -8,7 +8,7 @@ import numpy as np
 
 from . import image_ops as images
 from .indexing_ops import inside
-from .spec import GIVEN, Attrs, OpSpec, Shape, flags, floats, indexed, integer, ints, numbers, require
+from .spec import GIVEN, Attrs, OpSpec, Shape, Trait, flags, floats, indexed, integer, ints, numbers, require
 
 MAX_SPATIAL = 6
 
@@ -158,10 +158,10 @@ _NMS = {"max_output": GIVEN, "iou": 0.0, "score": -np.inf, "center_box": False}
 _COL2IM = {"image": GIVEN, "block": GIVEN, "strides": GIVEN, "dilations": GIVEN, "pads": GIVEN}
 
 OPS: dict[str, OpSpec] = {
-    "nms": OpSpec((2, 2), _NMS, _nms_shape, _nms, types=_nms_types),
+    "nms": OpSpec((2, 2), _NMS, _nms_shape, _nms, types=_nms_types, traits=Trait.JUMPS),
     "maxpool_indices": OpSpec(
         (1, 1), images.OPS["maxpool"].attrs | {"column_major": False}, _indices_shape, _maxpool_indices,
-        types=_indices_types,
+        types=_indices_types, traits=Trait.JUMPS,
     ),
     "max_unpool": OpSpec((2, 2), {"shape": GIVEN}, _unpool_shape, _max_unpool, types=indexed),
     "col2im": OpSpec((1, 1), _COL2IM, _col2im_shape, _col2im),

@@ -24,7 +24,7 @@ from . import reduction_ops as reductions
 from . import region_ops as regions
 from . import row_ops as rows
 from . import sampling_ops as sampling
-from .spec import GIVEN, Attrs, Misfit, OpSpec, Shape, require
+from .spec import GIVEN, Attrs, Misfit, OpSpec, Shape, Trait, require
 
 # Refuse absurd models before anything is allocated
 MAX_ELEMENTS = 2**31 - 1  # of one tensor
@@ -37,6 +37,11 @@ OPS |= indexing.OPS | sampling.OPS | regions.OPS | recurrent.OPS | pictures.OPS
 def attributes(op: str, **given: Any) -> dict[str, Any]:
     """The attributes of a node of ``op``: those given, and the defaults of ONNX for the others."""
     return {name: value for name, value in OPS[op].attrs.items() if value is not GIVEN} | given
+
+
+def has(op: str, trait: Trait) -> bool:
+    """Whether an op has a trait; one that is not in the table has none."""
+    return op in OPS and trait in OPS[op].traits
 
 
 def infer_shape(op: str, attrs: Attrs, input_shapes: Sequence[Shape], node_name: str) -> Shape:

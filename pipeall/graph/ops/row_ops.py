@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from .image_ops import clamped
-from .spec import FREE, GIVEN, Attrs, OpSpec, Shape, clamp, flags, integer, ints, numbers, require
+from .spec import FREE, GIVEN, Attrs, OpSpec, Shape, Trait, clamp, flags, integer, ints, numbers, require
 
 # ---- output shapes ----
 
@@ -104,11 +104,16 @@ def _attention_macs(out: Shape, q: Shape, k: Shape, v: Shape, *_: Shape) -> int:
     return prod(q[:-1]) * k[-2] * (q[-1] + v[-1])
 
 
+_ATTENTION = {"scale": GIVEN, "causal": False}
+_LAYERNORM = {"epsilon": 1e-5, "axes": (1,), "center": True}
+_FC = Trait.WEIGHTS | Trait.INT8_WEIGHTS | Trait.REORDERS | Trait.SUMS
+_PRODUCT = Trait.REORDERS | Trait.ANY_STRIDES | Trait.SUMS
+
 OPS: dict[str, OpSpec] = {
-    "fc": OpSpec((3, 3), {"axis": 1} | FREE, _fc_shape, _fc, _fc_macs),
-    "matmul": OpSpec((2, 2), {"alpha": 1.0}, _matmul_shape, _matmul, _matmul_macs),
-    "attention": OpSpec((3, 4), {"scale": GIVEN, "causal": False}, _attention_shape, _attention, _attention_macs),
-    "softmax": OpSpec((1, 1), {"axis": 1}, _softmax_shape, _softmax),
-    "logsoftmax": OpSpec((1, 1), {"axis": 1}, _softmax_shape, _logsoftmax),
-    "layernorm": OpSpec((1, 1), {"epsilon": 1e-5, "axes": (1,), "center": True}, _layernorm_shape, _layernorm),
+    "fc": OpSpec((3, 3), {"axis": 1} | FREE, _fc_shape, _fc, _fc_macs, traits=_FC),
+    "matmul": OpSpec((2, 2), {"alpha": 1.0}, _matmul_shape, _matmul, _matmul_macs, traits=_PRODUCT),
+    "attention": OpSpec((3, 4), _ATTENTION, _attention_shape, _attention, _attention_macs, traits=_PRODUCT),
+    "softmax": OpSpec((1, 1), {"axis": 1}, _softmax_shape, _softmax, traits=Trait.SUMS),
+    "logsoftmax": OpSpec((1, 1), {"axis": 1}, _softmax_shape, _logsoftmax, traits=Trait.SUMS),
+    "layernorm": OpSpec((1, 1), _LAYERNORM, _layernorm_shape, _layernorm, traits=Trait.SUMS),
 }

@@ -7,7 +7,22 @@ from math import isfinite
 import numpy as np
 
 from .indexing_ops import inside
-from .spec import GIVEN, Attrs, Misfit, OpSpec, Shape, flags, floats, image, integer, ints, numbers, require, same
+from .spec import (
+    GIVEN,
+    Attrs,
+    Misfit,
+    OpSpec,
+    Shape,
+    Trait,
+    flags,
+    floats,
+    image,
+    integer,
+    ints,
+    numbers,
+    require,
+    same,
+)
 
 MODES = ("nearest", "linear", "cubic")
 COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
@@ -245,6 +260,6 @@ _ROI = {"mode": "avg", "size": (1, 1), "sampling_ratio": 0, "spatial_scale": 1.0
 
 OPS: dict[str, OpSpec] = {
     "resize": OpSpec((1, 1), _RESIZE, _resize_shape, _resize, types=_resize_types),
-    "grid_sample": OpSpec((2, 2), _GRID, _grid_sample_shape, _grid_sample),
-    "roi_align": OpSpec((3, 3), _ROI, _roi_align_shape, _roi_align, types=_roi_align_types),
+    "grid_sample": OpSpec((2, 2), _GRID, _grid_sample_shape, _grid_sample, traits=Trait.JUMPS),
+    "roi_align": OpSpec((3, 3), _ROI, _roi_align_shape, _roi_align, types=_roi_align_types, traits=Trait.JUMPS),
 }

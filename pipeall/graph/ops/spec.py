@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Flag, auto
 from math import inf, isfinite, isnan
 from typing import Any
 
@@ -91,6 +92,21 @@ def indexed(attrs: Attrs, x: str, indices: str, *others: str) -> str:
     return same(attrs, x, *others)
 
 
+class Trait(Flag):
+    """What passes, lowering and quantization ask of an op."""
+
+    NONE = 0
+    IMAGES = auto()  # reads and writes images as pixels
+    REORDERS = auto()  # the axes of its output have other meanings than those of its inputs
+    SELECTS = auto()  # every value that it makes is one that it reads
+    ANY_STRIDES = auto()  # can write its output with any strides, as fast
+    POOLS = auto()
+    WEIGHTS = auto()  # a layer with weights and a bias, at inputs 1 and 2
+    INT8_WEIGHTS = auto()  # a layer whose weights may be int8
+    JUMPS = auto()  # its result may jump where an operand hardly changes
+    SUMS = auto()  # adds up products of many values in an order that no file says: the last bit is not known
+
+
 @dataclass(frozen=True)
 class OpSpec:
     """One op.
@@ -101,6 +117,7 @@ class OpSpec:
     compute  (attrs, *arrays) -> array, NCHW, in the arrays' own types: the yardstick of all kernels
     macs     (output shape, weight shape) -> multiply-accumulates; None for ops without weights, which count as 0
     types    (attrs, *input types) -> output type; raises Misfit
+    traits   what else is known of it
     """
 
     inputs: tuple[int, int]
@@ -109,3 +126,4 @@ class OpSpec:
     compute: Callable[..., np.ndarray]
     macs: Callable[[Shape, Shape], int] | None = None
     types: Callable[..., str] = floats
+    traits: Trait = Trait.NONE

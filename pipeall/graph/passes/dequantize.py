@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..ir import Graph, Node, Quantization, Tensor
-from ..ops import attributes
+from ..ops import attributes, selects
 from ..partition import Border
 from .int8 import LOWEST, Levels
-from .rewrite_quantized import is_move
 
 
 def dequantized(graph: Graph) -> Graph:
@@ -110,7 +109,7 @@ class _Reals:
         leaves = tensor.name in self.left
         name = self._fresh(f"{tensor.name}/reals") if leaves else tensor.name
         real = Tensor(name, tensor.shape)
-        kept = is_move(node) and len({self.source.tensors[x].quantization for x in (*node.inputs, tensor.name)}) == 1
+        kept = selects(node) and len({self.source.tensors[x].quantization for x in (*node.inputs, tensor.name)}) == 1
         if kept:
             self._put(node.op, inputs, real, node.attrs, node.name)
         else:

@@ -20,12 +20,10 @@ import numpy as np
 from ...arguments import a, checked, several, text
 from ...errors import ArgumentError, ModelError
 from ..ir import Graph, Node, Tensor
+from ..ops import Trait, has, selects
 from ..partition import Border
 from ..pointwise import BINARY, UNARY
-from .rewrite_quantized import is_move
 
-LAYERS = ("conv", "deconv", "fc")
-POOLS = ("maxpool", "avgpool")
 REAL, HALF = "float32", "float16"
 MOST = float(np.finfo(np.float16).max)
 KEPT = "pipeall.float32"  # key of the metadata: names of layers, a list in JSON
@@ -52,7 +50,7 @@ def keep_float32(graph: Graph, names: Iterable[str]) -> Graph:
     ArgumentError
         For a name that no such node has.
     """
-    names, known = sorted(set(names)), {node.name for node in graph.nodes if node.op in LAYERS}
+    names, known = sorted(set(names)), {node.name for node in graph.nodes if has(node.op, Trait.WEIGHTS)}
     if unknown := [name for name in names if name not in known]:
         raise ArgumentError(f"layer {unknown[0]!r}: expected a convolution or fully connected layer of {graph.name}")
     others = {key: text for key, text in graph.metadata.items() if key != KEPT}
@@ -96,7 +94,7 @@ class _Halves:
     def _choose(self) -> set[str]:
         """By their outputs: layers, pooling of their outputs, and what lies between them."""
         followed = self._followed()
-        layers = {n.output for n in self.source.nodes if n.op in LAYERS and n.output in followed and self._is_layer(n)}
+        layers = {n.output for n in self.source.nodes if n.output in followed and self._is_layer(n)}
         wanted = set(layers)  # what leads to a layer by ops that halves do for
         read: dict[str, list[Node]] = {}
         for node in self.source.nodes:
@@ -109,7 +107,7 @@ class _Halves:
         chosen = set(layers)
         for node in self.source.nodes:
             if node.output not in chosen and self._does_for(node) and self._widest(node) in chosen:
-                if node.output in wanted or node.op in POOLS:
+                if node.output in wanted or has(node.op, Trait.POOLS):
                     chosen.add(node.output)
         return chosen
 
@@ -120,7 +118,7 @@ class _Halves:
         float_names = outputs - leaves if self.source.transmits else set()
         for node in reversed(self.source.nodes):
             average = node.op == "avgpool" or (node.op == "reduce" and node.attrs["how"] == "mean")
-            if node.op in LAYERS or average or node.output in float_names:
+            if has(node.op, Trait.WEIGHTS) or average or node.output in float_names:
                 float_names.update(node.inputs)
         return float_names
 
@@ -131,7 +129,7 @@ class _Halves:
 
     def _is_layer(self, node: Node) -> bool:
         """Whether a layer computes more than one pixel, with weights and a bias that half precision holds, and may."""
-        if node.name in self.kept:
+        if node.name in self.kept or not has(node.op, Trait.WEIGHTS):
             return False
         out, constants = self.source.tensors[node.output].shape, self.source.constants
         pixels = out[0] * prod(out[2:]) if node.op != "fc" else prod(out[:-1])
@@ -142,7 +140,7 @@ class _Halves:
     def _does_for(self, node: Node) -> bool:
         """Whether what a node does, it may do to halves."""
         pointwise = node.op in BINARY or (node.op in UNARY and node.op != "fakequant")
-        return self._reals(node) and (node.op in (*POOLS, "pad") or pointwise or is_move(node))
+        return self._reals(node) and (node.op == "pad" or has(node.op, Trait.POOLS) or pointwise or selects(node))
 
     def _widest(self, node: Node) -> str | None:
         computed = [name for name in node.inputs if name in self.source.tensors]

@@ -16,11 +16,10 @@ from math import inf, prod
 import numpy as np
 
 from ..ir import Graph, Node, Quantization, Tensor
+from ..ops import Trait, has, selects
 from ..pointwise import UNARY
-from .rewrite_quantized import is_move
 
 LOWEST = -128
-LAYERS = ("conv", "fc")
 SUMS = ("add", "mul")
 WHOLE = ("avgpool", "softmax")  # whatever their attributes
 AXES = 2  # along which a resize may interpolate
@@ -57,7 +56,7 @@ class _Integers:
         self.merged: set[str] = set()  # what an integer node puts on levels itself: outputs that are never stored
         for node in graph.nodes:
             self._look(node)
-        layers = [node for node in graph.nodes if node.op in LAYERS and node.output not in self.merged]
+        layers = [node for node in graph.nodes if has(node.op, Trait.INT8_WEIGHTS) and node.output not in self.merged]
         self.real = {node.output: node for node in layers if self._computes(node) and not self._by_channel(node)}
         self._stored, self._read = self._needs()
 
@@ -76,7 +75,7 @@ class _Integers:
         elif node.op == "dequantize" and self.source.tensors[first].dtype in ("int8", "uint8"):
             shift = LOWEST if self.source.tensors[first].dtype == "uint8" else 0
             self.levels[node.output] = (attrs["scale"], attrs["zero"] + shift)
-        elif is_move(node):
+        elif selects(node):
             shared = {self.levels.get(name) for name in node.inputs}
             if len(shared) == 1 and None not in shared:
                 self.levels[node.output] = shared.pop()
@@ -87,14 +86,14 @@ class _Integers:
         computed = [name for name in node.inputs if name in self.source.tensors]
         if any(name not in self.levels for name in computed):
             return False
-        if node.op in LAYERS:
+        if has(node.op, Trait.INT8_WEIGHTS):
             return len(node.inputs) == 3 and self._has_weights(node)
         if node.op in SUMS:
             constants = [name for name in node.inputs if name not in computed]
             return all(self._constant(name) is not None for name in constants)
         if node.op == "resize":
-            return is_move(node) or 1 <= self._interpolated(node) <= AXES
-        if is_move(node):
+            return selects(node) or 1 <= self._interpolated(node) <= AXES
+        if selects(node):
             return len(computed) == len(node.inputs)
         return node.op in WHOLE or (node.op in UNARY and UNARY[node.op].floats and node.op != "fakequant")
 
@@ -195,11 +194,11 @@ class _Integers:
 
     def _on_integers(self, node: Node, out: Tensor) -> Iterator[Node]:
         inputs = [self._name(name) if name in self.levels else name for name in node.inputs]
-        if node.op in LAYERS:
+        if has(node.op, Trait.INT8_WEIGHTS):
             inputs[1] = self._whole(node.inputs[1], *self.layers[node.inputs])
         elif node.op in SUMS:
             inputs = [name if name in self.tensors else self._whole(name, *self._constant(name)) for name in inputs]
-        elif is_move(node):
+        elif selects(node):
             yield from self._moved(node, inputs, out)
             return
         yield replace(node, inputs=tuple(inputs), output=out.name)

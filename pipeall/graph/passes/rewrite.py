@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Graph, Node
-from ..pointwise import CLAMPED as ARITHMETIC
+from ..ops import OPS
 from .editor import GraphEditor
 from .rewrite_attention import fuse_attention
 from .rewrite_concat import join_slices, nest_concat
@@ -24,7 +24,7 @@ from .rewrite_pointwise import add_to_gate, make_activation
 from .rewrite_quantized import drop_fakequant, read_what_was_stored, store_later, take_maxima_of_reals
 from .rewrite_rows import normalize_as_it_is
 
-CLAMPED = ("conv", "deconv", "fc", *ARITHMETIC, "clip")  # end in clamp(lo, hi)
+CLAMPED = tuple(op for op, spec in OPS.items() if "lo" in spec.attrs)  # end in clamp(lo, hi)
 FLOAT_MAX = np.finfo(np.float32).max
 
 

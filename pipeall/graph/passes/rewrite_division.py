@@ -12,20 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import Graph, Node
+from ..ops import Trait, has
 
 SMALLEST = float(np.finfo(np.float32).tiny)
 FLOATS = ("float16", "float32")
-# Ops whose result may jump where an operand hardly changes
-DECIDING = (
-    "floor", "ceil", "round", "sign", "mod", "fmod", "quantize", "fakequant", "thresholdedrelu", "shrink", "equal",
-    "greater", "less", "greaterequal", "lessequal", "arg", "topk", "maxpool_indices", "nms", "grid_sample", "roi_align",
-    "isinf", "isnan",
-)  # fmt: skip
-# Ops that add up products of many values, whose order no file says: the last bit is not known behind them
-BLURRING = (
-    "conv", "deconv", "fc", "matmul", "attention", "softmax", "logsoftmax", "layernorm", "lrn", "avgpool", "lstm",
-    "gru", "rnn",
-)  # fmt: skip
 
 
 def multiplied(graph: Graph) -> Graph:
@@ -35,7 +25,7 @@ def multiplied(graph: Graph) -> Graph:
     decided: set[str] = set()  # tensors whose last bit may decide
     nodes, constants = list(graph.nodes), dict(graph.constants)
     for i, node in reversed(list(enumerate(graph.nodes))):
-        if _decides(node) or (node.output in decided and node.op not in BLURRING):
+        if _decides(node) or (node.output in decided and not has(node.op, Trait.SUMS)):
             decided.update(node.inputs)
         divisor = constants.get(node.inputs[1]) if node.op == "div" and not node.attrs["swapped"] else None
         if divisor is None or divisor.dtype.kind != "f" or not _has_reciprocal(divisor):
@@ -53,7 +43,7 @@ def multiplied(graph: Graph) -> Graph:
 
 
 def _decides(node: Node) -> bool:
-    return node.op in DECIDING or (node.op == "cast" and node.attrs["to"] not in FLOATS)
+    return has(node.op, Trait.JUMPS) or (node.op == "cast" and node.attrs["to"] not in FLOATS)
 
 
 def _has_reciprocal(divisor: np.ndarray) -> bool:

@@ -6,14 +6,8 @@ from __future__ import annotations
 from math import inf
 
 from ..ir import Node
+from ..ops import selects
 from .editor import GraphEditor
-
-MOVES = ("reshape", "transpose", "slice", "shuffle", "expand", "concat", "maxpool")
-
-
-def is_move(node: Node) -> bool:
-    """Whether every value that a node makes is one that it reads."""
-    return node.op in MOVES or (node.op == "resize" and node.attrs["mode"] == "nearest")
 
 
 def read_what_was_stored(editor: GraphEditor, node: Node) -> bool:
@@ -29,7 +23,7 @@ def read_what_was_stored(editor: GraphEditor, node: Node) -> bool:
 
 def store_later(editor: GraphEditor, node: Node) -> bool:
     """Makes of a move of integers the integers of a move."""
-    stored = [editor.producer(name, "quantize") for name in node.inputs] if is_move(node) else [None]
+    stored = [editor.producer(name, "quantize") for name in node.inputs] if selects(node) else [None]
     if None in stored or any(other.attrs != stored[0].attrs for other in stored):
         return False
     reals = tuple(other.inputs[0] for other in stored)
@@ -63,7 +57,7 @@ def _on_levels(editor: GraphEditor, node: Node) -> bool:
             continue
         seen.add(made.output)
         relu = made.op == "clip" and made.attrs["lo"] in (0, -inf) and made.attrs["hi"] == inf  # 0 is a level
-        if not relu and not is_move(made):
+        if not relu and not selects(made):
             return False
         waiting += made.inputs
     return True

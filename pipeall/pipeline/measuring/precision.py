@@ -11,7 +11,8 @@ import numpy as np
 
 from ...errors import ArgumentError, DeviceError
 from ...graph.ir import Graph
-from ...graph.passes.fp16 import LAYERS, keep_float32
+from ...graph.ops import Trait, has
+from ...graph.passes.fp16 import keep_float32
 from ..boards.board import Board
 from ..engine import Engine
 from ..planning.units import Unit, components, traits_of
@@ -92,7 +93,7 @@ def mixed_precision(
     if not frames:
         raise ArgumentError("frames: expected at least one")
     reference = _run(graph, frames, single, board)
-    layers = [node.name for node in graph.nodes if node.op in LAYERS]
+    layers = [node.name for node in graph.nodes if has(node.op, Trait.WEIGHTS)]
 
     def error(kept: Sequence[str]) -> float:
         worst = _error(_run(keep_float32(graph, kept), frames, unit, board), reference)
