@@ -1,5 +1,4 @@
-"""A search drawn: its generations, how far its networks are off (paper 003, figs. 5 and 6), speed against error; and
-the losses of networks started at the edge of chaos and at random (fig. 2)."""
+"""A search drawn: its generations, how far its networks are off (paper 003, figs. 5 and 6), speed against error."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from ..figures import blank, save
 
 INCHES = (13.0, 4.6)
 SMALL = 8  # of ticks, labels and legends, in points
-COLOURS = {"best": "#2f6f9f", "mean": "#9aa5b1", "edge": "#2f6f9f", "random": "#e0a458"}
+COLOURS = {"best": "#2f6f9f", "mean": "#9aa5b1", "other": "#e0a458"}
 
 
 def draw_search(
@@ -40,26 +39,6 @@ def draw_search(
     outputs = {title: predict(training.result(candidate), data.test.x) for title, candidate in shown.items()}
     draw_deviations(middle, {title: deviations(data, output, data.test.y) for title, output in outputs.items()})
     _trade(right, archive, beside)
-    save(drawn, path)
-
-
-def draw_starts(
-    path: str | Path, losses: Mapping[str, np.ndarray], off: Mapping[str, Mapping[str, np.ndarray]], title: str
-) -> None:
-    """Writes PNG: fig. 2, losses of "edge" and "random" (variants, epochs), the median and the middle half; and figs.
-    5 and 6, of each start the deviations before and after the generations."""
-    drawn = blank(title, INCHES)
-    axes, *others = drawn.subplots(1, 1 + len(off))
-    for start, rows in losses.items():
-        epochs = np.arange(1, rows.shape[1] + 1)
-        low, middle, high = np.nanpercentile(rows, (25, 50, 75), axis=0)
-        axes.plot(epochs, middle, color=COLOURS[start], label=start)
-        axes.fill_between(epochs, low, high, color=COLOURS[start], alpha=0.2, linewidth=0)
-    _label(axes, "Loss by start (fig. 2): median, middle half", "epoch", "loss")
-    _legend(axes)
-    for panel, (start, curves) in zip(others, off.items(), strict=True):
-        draw_deviations(panel, curves)
-        panel.set_title(f"Deviation, start {start}", fontsize=SMALL + 1)
     save(drawn, path)
 
 
@@ -84,7 +63,7 @@ def _generations(axes: Any, generations: Sequence[Generation]) -> None:
     axes.plot(numbers, means, color=COLOURS["mean"], label="mean F")
     other = axes.twinx()
     other.plot(
-        numbers, [generation.diversity for generation in evolved], ":", color=COLOURS["random"], label="diversity"
+        numbers, [generation.diversity for generation in evolved], ":", color=COLOURS["other"], label="diversity"
     )
     other.set_ylim(0, 1)
     end = evolved[0].predicted
@@ -108,7 +87,7 @@ def _trade(axes: Any, archive: Archive, beside: Mapping[str, Baseline]) -> None:
             least = error
     axes.plot(*zip(*front, strict=True), "o-", markersize=4, color=COLOURS["best"], label="Pareto front")
     for (name, figures), dash in zip(beside.items(), ("--", ":"), strict=True):
-        axes.axhline(figures.error, linestyle=dash, color=COLOURS["random"], label=name)
+        axes.axhline(figures.error, linestyle=dash, color=COLOURS["other"], label=name)
     _label(
         axes,
         "Error and cost",
