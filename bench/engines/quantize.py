@@ -35,7 +35,7 @@ from bench.engines.peers import reason
 from pipeall import Engine, Picture, load, quantize, tasks
 from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.media import images
-from pipeall.quantization.samples import samples_of
+from pipeall.quantization.calibrate import samples_of
 from pipeall.tasks.boxes import overlaps
 
 CLASSIFIERS = ("squeezenet1.1", "squeezenet1.0", "mobilenet_v1_0.75_192", "googlenet", "resnet50")

@@ -12,7 +12,7 @@ from dataclasses import astuple
 from bench.common import Record, parser
 from pipeall.cli.train.scaling_command import planned, report
 from pipeall.cli.train.scaling_plot import draw_scaling
-from pipeall.mlp import paper
+from pipeall.mlp import traffic
 from pipeall.mlp.scaling import in_turns
 from pipeall.mlp.traffic import PAPER
 from pipeall.pipeline.measuring.background_load import BackgroundLoad
@@ -36,7 +36,7 @@ def main() -> None:
     options.add_argument("--batch", nargs="+", type=int, default=[1, 32])
     options.add_argument("--plot")
     options = options.parse_args()
-    modelled = {model: paper.scaled(model) for model in PAPER}
+    modelled = {model: traffic.scaled(model) for model in PAPER}
     with Record(options, *MODELLED, part="modelled", keys=2) as record:
         for row in (row for of in modelled.values() for row in of):
             record.add(*astuple(row))

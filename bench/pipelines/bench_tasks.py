@@ -13,7 +13,7 @@ import pytest
 from bench.common import DATA
 from pipeall import Engine, load, tasks
 from pipeall.media import images
-from pipeall.quantization.samples import samples_of
+from pipeall.quantization.calibrate import samples_of
 
 PHOTO, TURNS = "jetson_humans_4.jpg", 20
 

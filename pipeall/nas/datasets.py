@@ -6,6 +6,10 @@ with suspicion.
 
 from __future__ import annotations
 
+import gzip
+import json
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -13,8 +17,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ..arrays import DIGITS, read_samples
-from ..errors import ArgumentError
-from . import text_data
+from ..errors import ArgumentError, missing_extra
+from ..files import open_whole
 
 SPLIT_SEED = 0
 TEST_SHARE = 0.2  # of all samples, where a file has no test samples
@@ -24,6 +28,10 @@ WORDS = 1000  # of a text data set
 IMAGE_SIDE = 2  # an array whose samples have at least two axes holds pictures
 
 Targets = Literal["classes", "numbers"]
+MAX_TEXT_BYTES = 2**28  # of a file, unpacked
+SUFFIXES = (".json", ".json.gz", ".txt", ".txt.gz")
+
+Texts = tuple[list[str], list[str]]  # texts, and the label of each
 
 
 class Samples(NamedTuple):
@@ -87,15 +95,15 @@ def load(name: str, targets: Targets | None = None) -> DataSet:
     .npz          x_train, y_train, x_test, y_test, or x and y, samples along the first axis: pictures (height, width),
                   (height, width, 1 or 3) or (1 or 3, height, width); or features
     .csv          features, the target last
-    .json, .txt   texts, see ``text_data.read_texts``
+    .json, .txt   texts, see ``read_texts``
     Targets are classes from 0 where all are whole numbers, unless ``targets`` says otherwise. Where a file has no test
     samples, a fifth of its samples becomes them, always the same ones. Raises ArgumentError naming the file.
     """
     path = DIGITS if name == "digits" else Path(name)
-    endings = (".npz", ".csv", *text_data.SUFFIXES)
+    endings = (".npz", ".csv", *SUFFIXES)
     if not path.name.endswith(endings) or not path.is_file():
         raise ArgumentError(f"data: expected digits or a file ending in {', '.join(endings)}; got {name!r}")
-    if path.name.endswith(text_data.SUFFIXES):
+    if path.name.endswith(SUFFIXES):
         return _texts(path)
     arrays = read_samples(path)
     if "x_train" in arrays:
@@ -158,7 +166,7 @@ def _features(
 
 
 def _texts(path: Path) -> DataSet:
-    (texts, labels), test = text_data.read_texts(path)
+    (texts, labels), test = read_texts(path)
     if test is None:
         rest, split = _split(len(texts), TEST_SHARE)
         test = ([texts[i] for i in split], [labels[i] for i in split])
@@ -166,7 +174,7 @@ def _texts(path: Path) -> DataSet:
     classes = {label: i for i, label in enumerate(sorted(set(labels)))}
     if unknown := sorted(set(test[1]) - set(classes)):
         raise ArgumentError(f"{path}: expected test labels that the training part has, got {unknown[0]!r}")
-    x, x_test = text_data.vectorize(texts, [test[0]], WORDS)
+    x, x_test = vectorize(texts, [test[0]], WORDS)
     y, y_test = (np.array([classes[label] for label in words]) for words in (labels, test[1]))
     return _data(path.name.split(".")[0], x, y, x_test, y_test, "classes")
 
@@ -195,3 +203,78 @@ def _data(
     train, validation = _split(len(x), VALIDATION_SHARE)
     samples = (Samples(x[train], y[train]), Samples(x[validation], y[validation]), Samples(x_test, y_test))
     return DataSet(name, targets, outputs, *samples, **rest)
+
+
+def read_texts(path: Path) -> tuple[Texts, Texts | None]:
+    """(training, test) texts and labels.
+
+    .json  {"train": [{"text": ..., "label": ...}, ...], "test": [...]}
+    .txt   a line is LABEL, tab, text; test texts are in the file of the same name with "test" for "train", if any
+    Raises ArgumentError naming the file and the entry.
+    """
+    content = _read(path)
+    if ".json" in path.suffixes:
+        try:
+            lists = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise ArgumentError(f"{path}: expected JSON: {error}") from None
+        if not isinstance(lists, dict) or "train" not in lists:
+            raise ArgumentError(f"{path}: expected an object with lists 'train' and, if there is one, 'test'")
+        return _entries(path, "train", lists), _entries(path, "test", lists) if "test" in lists else None
+    other = path.with_name(path.name.replace("train", "test"))
+    has_test = other != path and other.is_file()
+    return _lines(path, content), _lines(other, _read(other)) if has_test else None
+
+
+def vectorize(train: Sequence[str], others: Sequence[Sequence[str]], features: int) -> list[np.ndarray]:
+    """One array (texts, words) for each list of texts, float32; rows have length 1.
+
+    The words are the ``features`` most frequent ones in ``train``.
+
+    Raises MissingExtraError without scikit-learn, ArgumentError where there is no word in ``train``.
+    """
+    try:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+    except ImportError:
+        raise missing_extra("scikit-learn", "nas", "searching a network for texts") from None
+    words = TfidfVectorizer(max_features=features, sublinear_tf=True, dtype=np.float32)
+    try:
+        first = words.fit_transform(train)
+    except ValueError as error:
+        raise ArgumentError(f"texts: expected words: {error}") from None
+    return [first.toarray(), *(words.transform(texts).toarray() for texts in others)]
+
+
+def _read(path: Path) -> str:
+    try:
+        with open_whole(path) as packed, gzip.open(packed) if path.suffix == ".gz" else packed as file:
+            content = file.read(MAX_TEXT_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ArgumentError(f"{path}: cannot be read: {error}") from None
+    if len(content) > MAX_TEXT_BYTES:
+        raise ArgumentError(f"{path}: expected at most {MAX_TEXT_BYTES} bytes of text")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ArgumentError(f"{path}: expected UTF-8 text: {error}") from None
+
+
+def _entries(path: Path, key: str, lists: dict) -> Texts:
+    rows = lists[key]
+    if not isinstance(rows, list) or not rows:
+        raise ArgumentError(f"{path}: {key}: expected a list of texts")
+    for place, row in enumerate(rows):
+        fits = isinstance(row, dict) and isinstance(row.get("text"), str) and isinstance(row.get("label"), int | str)
+        if not fits:
+            raise ArgumentError(f"{path}: {key}[{place}]: expected a text and a label, got {row!r:.60}")
+    return [row["text"] for row in rows], [str(row["label"]) for row in rows]
+
+
+def _lines(path: Path, content: str) -> Texts:
+    pairs = [line.split("\t", 1) for line in content.split("\n") if line.strip()]
+    for place, pair in enumerate(pairs, 1):
+        if len(pair) != 2:
+            raise ArgumentError(f"{path}: line {place}: expected LABEL, a tab and a text, got {pair[0]!r:.60}")
+    if not pairs:
+        raise ArgumentError(f"{path}: expected lines of LABEL, a tab and a text, got none")
+    return [text for _, text in pairs], [label for label, _ in pairs]

@@ -15,8 +15,7 @@ from ..pipeline.planning.plan import StagePlan
 from ..pipeline.planning.plan_table import PredictedPlan
 from ..pipeline.planning.search import search
 from ..pipeline.planning.uncertainty import Interval, interval
-from ..sizing.batch import SHARE
-from ..sizing.inference import arena, slot_bytes
+from ..sizing.residence import SHARE, arena, slot_bytes
 
 SLOTS = 2  # of a ring: the default of Pipeline
 MEMORY_BYTES = 4 * 10**9  # of a Khadas VIM3 Pro and of a Rock Pi N10

@@ -18,13 +18,11 @@ from ..graph.ir import Graph
 from ..graph.passes.int8 import to_int8
 from ..journal import Journal
 from ..progress import Progress, silent
-from .agreement import Agreement
-from .calibrate import channel_maxima, histograms_of, mean_errors, outputs_of
-from .compare import Comparison, compare
+from .calibrate import Arrays, channel_maxima, histograms_of, mean_errors, outputs_of
+from .compare import Agreement, Comparison, compare
 from .config import QuantConfig, Resolved
 from .gptq import memory_passes, quanta_of, scaled
 from .histogram import HistogramObserver
-from .samples import Arrays
 
 NUMBER = np.dtype("<f8")
 Vectors = dict[str, np.ndarray]  # float64, by name

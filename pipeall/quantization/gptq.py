@@ -17,10 +17,9 @@ import numpy as np
 from ..graph.ir import Graph, Node
 from ..graph.ops.image_ops import window_taps
 from ..progress import Progress
-from .calibrate import outputs_of
+from .calibrate import Arrays, outputs_of
 from .config import Resolved
 from .qparams import MOST, QuantParams
-from .samples import Arrays
 
 ROUNDINGS = ("nearest", "gptq")
 RUN = 1024  # weights of an output that make up for each other; longer rows are cut into runs

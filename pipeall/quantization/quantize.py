@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,24 +20,25 @@ from ..journal import Journal
 from ..picture import Picture
 from ..progress import Progress, silent
 from ..tasks import Task
-from .agreement import agreement_of
-from .calibrate import with_logits
+from .calibrate import Arrays, samples_of, with_logits
 from .calibration_run import CalibrationRun, Reference, open_journal
+from .compare import agreement_of
 from .config import QuantConfig
-from .equalize import Channels, equalized
+from .equalize import Channels, equalized, scale_activations
 from .gptq import ROUNDINGS
-from .qparams import METHODS
-from .quantizable import layers_with_activations, quantizable, split_residuals
+from .qparams import METHODS, QuantParams
+from .quantizable import layers_with_activations, never_clipped, quantizable, split_residuals
 from .quantize_report import Report, report_of
-from .refine import choose_methods, scale_activations
-from .samples import Arrays, samples_of
 from .sensitivity import frame_times, layer_times, sensitivities, within_budget
 
 TRIED = 32  # samples by which methods are compared
 SENSED = 8  # samples by which the costs of layers are compared
 SOME, FEW = 2, 8  # every second sample, every eighth
 CORRECTED = 64  # samples by which biases are corrected, and weights are rounded by GPTQ
+ALIKE = 0.02  # scales that differ by less, of the larger, are not tried
 ALL_METHODS = ("auto", *METHODS)
+
+Error = Callable[[QuantConfig], float]
 
 
 @dataclass(frozen=True)
@@ -238,6 +239,35 @@ def _refined(
         if (better_error := run.error(better, reference, corrected=True)) < least:
             best, least = better, better_error
     return best
+
+
+def choose_methods(start: QuantConfig, error: Error, quick_error: Error, run: CalibrationRun) -> QuantConfig:
+    """The configuration with other methods for some tensors, in the order of the network, where one lowers the error.
+
+    ``quick_error`` is the error on a few samples: a method that raises it is not tried on more.
+    """
+    of = start.resolve().quantizable
+    whole = never_clipped(start.graph, of)
+    free = [(root, names) for root, names in of.sources.items() if root not in whole]
+    best, least, quick_least = start, error(start), quick_error(start)
+    for done, (root, names) in enumerate(free):
+        run.progress("tensors", done, len(free))
+        tried = [best.resolve().qparams[root]]
+        for method in METHODS:
+            choice = replace(best, own_methods={**best.own_methods, names: method})
+            qparams = choice.resolve().qparams[root]
+            if any(_alike(qparams, other) for other in tried):
+                continue
+            tried.append(qparams)
+            quick = quick_error(choice)
+            if quick < quick_least and (choice_error := error(choice)) < least:
+                best, least, quick_least = choice, choice_error, quick
+    run.progress("tensors", len(free), len(free))
+    return best
+
+
+def _alike(one: QuantParams, other: QuantParams) -> bool:
+    return one.low == other.low and abs(one.scale - other.scale) < ALIKE * max(one.scale, other.scale)
 
 
 def _some(samples: Sequence[Arrays], most: int) -> list[Arrays]:

@@ -13,12 +13,11 @@ from ..pipeline.boards.board import Board
 from ..pipeline.engine import Engine
 from ..pipeline.measuring.layers import step_times
 from ..progress import Progress
-from .calibrate import with_logits
+from .calibrate import Arrays, with_logits
 from .calibration_run import CalibrationRun, Reference
 from .compare import Comparison
 from .config import QuantConfig
 from .quantizable import integer_nodes, layers_with_activations
-from .samples import Arrays
 
 SECONDS = 1.0  # for the layers of each network, and for frames of both
 

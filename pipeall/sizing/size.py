@@ -12,14 +12,12 @@ from typing import Any, Protocol
 from ..arguments import checked, number, one_of, whole
 from ..errors import ArgumentError
 from ..graph.ir import Graph
-from . import batch as batches
 from . import onnx_shapes
 from .count import Cost, network_cost
 from .exports import with_batch, with_doubts
+from .residence import MAX_BATCH, SHARE, largest_batch, needs_of
 from .size_network import Network, of_graph
 from .training import OPTIMIZERS, Memory, memory_function, saved_bytes, space
-
-MAX_BATCH = 2**40
 
 
 class TorchModule(Protocol):
@@ -83,7 +81,7 @@ class Size:
         return memory_function(self.network, optimizer)(batch)
 
     @checked(memory=number(0), optimizer=one_of(*OPTIMIZERS), share=number(0, 1, above=True))
-    def largest_batch(self, memory: float, optimizer: str = "momentum", share: float = batches.SHARE) -> int:
+    def largest_batch(self, memory: float, optimizer: str = "momentum", share: float = SHARE) -> int:
         """The largest batch that trains within a memory; 0 where not even one sample fits.
 
         Parameters
@@ -101,8 +99,8 @@ class Size:
             For arguments out of range.
         """
         at, lecture = memory_function(self.network, optimizer), space(self.network)
-        needs = batches.needs_of(lambda size: at(size).total, lecture.model, lecture.data, on_gpu=False)
-        return batches.largest_batch(needs, {"cpu": memory}, share).batch
+        needs = needs_of(lambda size: at(size).total, lecture.model, lecture.data, on_gpu=False)
+        return largest_batch(needs, {"cpu": memory}, share).batch
 
 
 def cost(

@@ -9,11 +9,10 @@ from typing import Any
 
 from ..files import write_text
 from ..graph.ir import Graph, Node, Tensor
-from . import batch as batches
 from . import conventions, residence, size_precision, training
 from .conv_algorithms import algorithm_costs
 from .count import Cost, cost_of, network_cost, total
-from .inference import arena, slot_bytes
+from .residence import arena, slot_bytes
 from .scalability import Law, fit
 from .size_network import FLOAT_BYTES, Network, layers_of, of_graph
 
@@ -154,11 +153,11 @@ def training_report(
     functions = {"lecture": space.bytes_at, "exact": lambda size: exact(size).total}
     report: dict[str, Any] = {"optimizer": optimizer}
     for name, function in functions.items():
+        needs = residence.needs_of(function, space.model, space.data, "gpu" in memories)
         row: dict[str, Any] = {}
         chosen = batch
         if memories:
-            needs = batches.needs_of(function, space.model, space.data, "gpu" in memories)
-            fit = batches.largest_batch({m: needs[m] for m in memories}, memories, share)
+            fit = residence.largest_batch({m: needs[m] for m in memories}, memories, share)
             row["largest_batch"] = {
                 "batch": fit.batch,
                 "binding": fit.binding,
@@ -178,8 +177,8 @@ def training_report(
         }
     chosen = report["exact"]["batch"]
     memory = exact(chosen)
-    lie = residence.residence(space.model, space.data, memory.total, chosen, "gpu" in memories)
-    report["residence"] = {f"{name}_bytes": getattr(lie, name) for name in lie.__slots__}
+    lie = {"disk": space.model, "cpu": 0, "gpu": 0} | {name: need(chosen) for name, need in needs.items()}
+    report["residence"] = {f"{name}_bytes": size for name, size in lie.items()}
     report["exact"]["parts"] = {f"{name}_bytes": getattr(memory, name) for name in memory.__slots__}
     return report
 
@@ -197,26 +196,20 @@ def epoch_report(
 ) -> dict[str, Any]:
     """Seconds of an epoch of samples of the network's own size, of ``sample_type`` on disk and float32 on the bus."""
     elements = network.elements(network.inputs)
-    epoch = residence.epoch(
+    epoch = residence.Epoch(
         samples,
         residence.SAMPLE_TYPES[sample_type] * elements,
         network_cost(network).macs,
-        moved_bytes=FLOAT_BYTES * elements,
         disk_rate=residence.link_rate(disk),
         bus_rate=None if bus is None else residence.link_rate(bus),
         mac_rate=mac_rate,
+        moved_bytes=FLOAT_BYTES * elements,
         parallel=residence.channels(*channels),
         prefetch=prefetch,
         training=trains,
     )
-    parts = {"load_s": epoch.load_s, "transfer_s": epoch.transfer_s, "compute_s": epoch.compute_s}
-    return parts | {
-        "total_s": epoch.total_s,
-        "bottleneck": epoch.bottleneck,
-        "training": trains,
-        "prefetch": prefetch,
-        "sample_type": sample_type,
-    }
+    seconds = ("load_s", "transfer_s", "compute_s", "total_s", "bottleneck", "training", "prefetch")
+    return {name: getattr(epoch, name) for name in seconds} | {"sample_type": sample_type}
 
 
 def threads_report(network: str, times: Mapping[int, list[float]], samples: int = 1) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from commands import invoke, toy_board
 from pipeall import ArgumentError, ModelError, Plan, load
 from pipeall.arrays import read_npy, read_npz, read_samples
 from pipeall.files import open_whole, same_file, write_text, write_whole
+from pipeall.nas.datasets import read_texts
 from pipeall.nas.search.archive import History
-from pipeall.nas.text_data import read_texts
 from pipeall.tasks.labels import read as read_labels
 
 OLD, NEW = "old content, which is the longer one", "new content"

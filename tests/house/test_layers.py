@@ -69,7 +69,7 @@ OPTIONAL = {  # package outside of the standard library -> the file or folder th
     "av": "media/video.py",
     "matplotlib": "cli/figures.py",
     "torch": ("nas/training/training_loop.py", "sizing/module.py", "sizing/torch_network.py"),
-    "sklearn": "nas/text_data.py",
+    "sklearn": "nas/datasets.py",
 }
 PYTHONS_OWN = {"_exit", "_replace", "_repr_html_"}  # public in spite of the name: os._exit, named tuples, notebooks
 CYTHON = {"cython", "libc", "cpython", "posix"}

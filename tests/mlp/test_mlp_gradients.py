@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from mlp_nets import HEADS, RANKS, SIZES, assembled, gradients, network, samples
 
-from pipeall.mlp.initial import bound_for, uniform
+from pipeall.mlp.layer import bound_for, uniform
 from pipeall.mlp.layout import bounds_of, shares
 from pipeall.mlp.simulator import simulate
 

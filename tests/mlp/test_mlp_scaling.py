@@ -9,7 +9,7 @@ from PIL import Image
 
 from pipeall import PipeallError
 from pipeall.cli.train.scaling_command import communication_rows, planned, report, verdict
-from pipeall.mlp import paper, scaling
+from pipeall.mlp import scaling, traffic
 from pipeall.mlp.scaling import Setup, Turn, in_turns, overlap, summary
 from pipeall.mlp.traffic import BLUE_GENE_Q, PAPER, least_values
 
@@ -20,24 +20,24 @@ def turn(median, best=None, way=0.0, exposed=0.0, memory_rate=1e9):
 
 def test_the_papers_speed_ups_follow_from_its_times():
     """Table II has times to 1e-4 s and speed-ups cut to a digit or two; the last, 497.20, is 493.0 by its times."""
-    found = {row.workers: row for row in paper.scaled("S") if row.printed is not None}
+    found = {row.workers: row for row in traffic.scaled("S") if row.printed is not None}
     assert list(found) == [1, 4, 8, 16, 32]
     for workers, row in found.items():
         by_times = 17.452 / row.printed
         rounding = 0.1 + by_times * 0.5e-4 / row.printed
         assert (abs(row.printed_gain - by_times) <= rounding) == (workers != 32)
-    assert paper.scaled("L")[-1].printed_gain == pytest.approx(327, abs=0.5), "as its section V says"
+    assert traffic.scaled("L")[-1].printed_gain == pytest.approx(327, abs=0.5), "as its section V says"
 
 
 def test_communication_is_the_papers_share():
     """Table IV's percentages are its most seconds by the iterations of Table III, rounded to three digits."""
-    for workers, (most, mean, percent) in paper.COMMUNICATION.items():
-        assert mean < most and 100 * most / paper.SECONDS["L"][workers] == pytest.approx(percent, abs=0.006)
+    for workers, (most, mean, percent) in traffic.COMMUNICATION.items():
+        assert mean < most and 100 * most / traffic.SECONDS["L"][workers] == pytest.approx(percent, abs=0.006)
 
 
 @pytest.mark.parametrize("model", PAPER)
 def test_the_model_counts_what_the_plan_sends(model):
-    for row in paper.scaled(model):
+    for row in traffic.scaled(model):
         assert row.full_bytes == 4 * least_values(PAPER[model]) * (row.workers - 1) // row.workers
         assert row.ghost_bytes == (24 if row.workers > 1 else 0), "two neurons of three layers"
         weights = sum(a * b for a, b in zip(PAPER[model], PAPER[model][1:], strict=False))
@@ -48,7 +48,7 @@ def test_the_model_counts_what_the_plan_sends(model):
 
 def test_work_of_a_ghost_worker():
     """63.5-fold less from 2 to 16 workers is what half of Table II's speed-up is: fewer weights, another function."""
-    found = {row.workers: row.work for row in paper.scaled("S")}
+    found = {row.workers: row.work for row in traffic.scaled("S")}
     assert found[8] == pytest.approx(57536 / 1032) and found[32] == pytest.approx(57536 / 90)
 
 
@@ -91,7 +91,7 @@ def test_the_command(tmp_path):
     arguments = ("train", "scaling", "--models", "S", "--ranks", "1", "--batch", "1", "--seconds", "0.01")
     found = document(*arguments, "--rounds", 1, "--plot", tmp_path / "scaling.png")
     assert found["format"] == "pipeall.scaling/1" and len(found["paper"]) == 7 + 11 + 11
-    assert found["communication"] == communication_rows(paper.scaled("L")) and len(found["communication"]) == 6
+    assert found["communication"] == communication_rows(traffic.scaled("L")) and len(found["communication"]) == 6
     numpy, pipeall = found["measured"]
     assert (numpy["engine"], pipeall["engine"]) == ("numpy", "pipeall") and pipeall["iterations"] >= 3
     assert 0 < pipeall["best_seconds"] <= pipeall["median_seconds"] and pipeall["messages"] == 0

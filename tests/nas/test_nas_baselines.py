@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from nas_nets import blobs
 
-from pipeall.nas.training.simple_models import PENALTIES, baselines
+from pipeall.nas.training.fitness import PENALTIES, baselines
 
 pytest.importorskip("torch", reason="needs pipeall[nas]")
 linear_model = pytest.importorskip("sklearn.linear_model", reason="needs pipeall[nas]")

@@ -112,7 +112,7 @@ def test_arrays_that_are_no_data(tmp_path, arrays, message):
 
 
 def test_a_text_that_unpacks_to_too_much(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeall.nas.text_data.MAX_TEXT_BYTES", 1000)
+    monkeypatch.setattr("pipeall.nas.datasets.MAX_TEXT_BYTES", 1000)
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"a\t" + 2000 * b"x"))
     with pytest.raises(ArgumentError, match="expected at most 1000 bytes"):

@@ -6,7 +6,7 @@ from graphs import Net, frames
 
 from pipeall import Engine, Graph, load, quantize
 from pipeall.graph.ops import run_graph
-from pipeall.quantization import refine
+from pipeall.quantization import equalize
 from pipeall.quantization.calibration_run import CalibrationRun
 from pipeall.quantization.equalize import Channels, factors_of, with_scaled_activations
 from pipeall.quantization.quantize import observed
@@ -52,7 +52,7 @@ def test_channels_are_stretched_where_it_pays(monkeypatch, tmp_path):
     assert [row.names for row in made.report.tensors if row.names[0].endswith("/stretched")]
     assert all(not row.floats for row in made.report.layers)
     with monkeypatch.context() as patched:
-        patched.setattr(refine, "SPREAD", np.inf)
+        patched.setattr(equalize, "SPREAD", np.inf)
         plain = quantize(graph, photos, method="minmax")
     assert made.report.error < 0.4 * plain.report.error
     made.save(tmp_path / "net.onnx")
@@ -81,5 +81,5 @@ def test_channels_stay_where_it_does_not_pay():
         tried.append(choice)
         return 1.0 if len(tried) == 1 else 0.99
 
-    assert refine.scale_activations(start, error, run) is start
+    assert equalize.scale_activations(start, error, run) is start
     assert len(tried) > 1 and any("/stretched" in name for name in tried[1].graph.tensors)

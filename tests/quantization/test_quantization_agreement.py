@@ -10,7 +10,7 @@ from task_graphs import network
 from pipeall import ArgumentError, quantize, tasks
 from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.quantization import quantize as room
-from pipeall.quantization.agreement import CLEAR, agreement_of
+from pipeall.quantization.compare import CLEAR, agreement_of
 
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 SIZE, ROWS = (96, 96), 189  # of YOLOv8's three grids on such an input

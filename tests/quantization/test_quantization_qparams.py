@@ -11,8 +11,7 @@ from pipeall.quantization.calibration_run import CalibrationRun
 from pipeall.quantization.histogram import BINS, HistogramObserver
 from pipeall.quantization.qparams import METHODS, SHARES, QuantParams, divergence, minmax, mse, percentile
 from pipeall.quantization.quantizable import split_residuals
-from pipeall.quantization.quantize import observed
-from pipeall.quantization.refine import ALIKE, choose_methods
+from pipeall.quantization.quantize import ALIKE, choose_methods, observed
 
 RANDOM = np.random.default_rng(0)
 

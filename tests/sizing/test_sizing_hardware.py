@@ -3,7 +3,7 @@
 import pytest
 
 from pipeall import ArgumentError
-from pipeall.sizing.residence import channels, epoch, link_rate, residence
+from pipeall.sizing.residence import Epoch, channels, link_rate, needs_of
 from pipeall.sizing.size_precision import BYTES, formats
 
 MB, GB = 1e6, 1e9
@@ -24,28 +24,28 @@ def test_a_hundred_megabytes_by_sata_and_by_pcie():
 def test_where_things_lie():
     """The lecture's model and batch of 10: all in the CPU's memory, or model and batch there, all in the GPU's."""
     model, data, working = 100 * MB, 100 * MB, 6.1 * GB
-    on_cpu, on_gpu = (residence(model, data, working, 10, gpu) for gpu in (False, True))
-    assert (on_cpu.disk, on_cpu.cpu, on_cpu.gpu) == (model, working, 0)
-    assert (on_gpu.disk, on_gpu.cpu, on_gpu.gpu) == (model, 1.1 * GB, working)
+    on_cpu, on_gpu = (needs_of(lambda batch: batch * working / 10, model, data, gpu) for gpu in (False, True))
+    assert {name: need(10) for name, need in on_cpu.items()} == {"cpu": working}
+    assert {name: need(10) for name, need in on_gpu.items()} == {"cpu": 1.1 * GB, "gpu": working}
 
 
 def test_an_epoch_by_hand():
     """1,000 samples of 600 KB: 1 s from SATA, 0.038 s over PCIe; 10^9 MACs each, thrice in training, at 10^12: 3 s."""
     options = dict(disk_rate=600 * MB, bus_rate=link_rate("pcie3x16"), mac_rate=1e12)
-    plain = epoch(1000, 600e3, 10**9, **options)
+    plain = Epoch(1000, 600e3, 10**9, **options)
     assert (plain.load_s, plain.compute_s) == (1.0, 3.0) and plain.transfer_s == pytest.approx(600e6 / 15.76e9)
     assert plain.total_s == pytest.approx(4.038, abs=1e-3) and plain.bottleneck == "compute"
-    assert epoch(1000, 600e3, 10**9, prefetch=True, **options).total_s == 3.0
-    assert epoch(1000, 600e3, 10**9, training=False, **options).bottleneck == "disk"
-    assert epoch(1000, 600e3, 10**9, parallel=4, **options).load_s == 0.25
-    assert epoch(1000, 600e3, 10**9, cached=True, decode_s=0.01, parallel=4, **options).load_s == 2.5
-    assert epoch(1000, 600e3, 10**9, **options | {"bus_rate": None}).transfer_s == 0
+    assert Epoch(1000, 600e3, 10**9, prefetch=True, **options).total_s == 3.0
+    assert Epoch(1000, 600e3, 10**9, training=False, **options).bottleneck == "disk"
+    assert Epoch(1000, 600e3, 10**9, parallel=4, **options).load_s == 0.25
+    assert Epoch(1000, 600e3, 10**9, cached=True, decode_s=0.01, parallel=4, **options).load_s == 2.5
+    assert Epoch(1000, 600e3, 10**9, **options | {"bus_rate": None}).transfer_s == 0
 
 
 @pytest.mark.parametrize("wrong", [{"disk_rate": 0}, {"mac_rate": -1}, {"parallel": 0}, {"bus_rate": 0}])
 def test_rates_are_positive(wrong):
     with pytest.raises(ArgumentError, match=next(iter(wrong))):
-        epoch(10, 1.0, 1, **{"disk_rate": 1.0, "bus_rate": 1.0, "mac_rate": 1.0} | wrong)
+        Epoch(10, 1.0, 1, **{"disk_rate": 1.0, "bus_rate": 1.0, "mac_rate": 1.0} | wrong)
 
 
 def test_channels_are_at_least_one():
@@ -75,7 +75,7 @@ def test_double_precision_ended_with_midgard(mali, rate):
 
 def test_samples_of_bytes_on_disk_are_floats_on_the_bus():
     """1,000 pictures of 600,000 bytes: 1 s from SATA; four times as many bytes over the bus."""
-    found = epoch(
+    found = Epoch(
         1000, 600e3, 10**9, moved_bytes=4 * 600e3, disk_rate=600 * MB, bus_rate=link_rate("pcie3x16"), mac_rate=1e12
     )
     assert found.load_s == 1.0 and found.transfer_s == pytest.approx(2400e6 / 15.76e9)

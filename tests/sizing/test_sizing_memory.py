@@ -9,8 +9,7 @@ import pipeall
 from pipeall import ArgumentError
 from pipeall.graph.lower.lower import lower
 from pipeall.graph.memory import live_bytes, padded, plan_arena
-from pipeall.sizing.batch import largest_batch, needs_of
-from pipeall.sizing.inference import arena
+from pipeall.sizing.residence import arena, largest_batch, needs_of
 from pipeall.sizing.training import LectureSpace, lecture_bytes, memory_function, saved_bytes, space
 
 MB, GB, GIB = 1e6, 1e9, 2**30

@@ -10,7 +10,7 @@ import click
 from ...errors import ArgumentError
 from ...graph.onnx.read.shapes import Shapes
 from ...sizing import training
-from ...sizing.batch import SHARE
+from ...sizing.residence import SHARE
 from ...sizing.size_report import training_report
 from ..model_argument import read_network
 from ..options import Bytes, Command, json_option, model_argument, model_options, positive_option

@@ -21,8 +21,8 @@ from ...nas.datasets import DataSet
 from ...nas.search.archive import Archive
 from ...nas.search.evolve import Generation
 from ...nas.spaces.genome import Candidate
+from ...nas.training.fitness import baselines
 from ...nas.training.score import Score
-from ...nas.training.simple_models import baselines
 from ...pipeline.boards.board import Board
 from ...pipeline.boards.default_plan import default_plan
 from .. import complete

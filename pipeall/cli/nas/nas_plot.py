@@ -12,8 +12,7 @@ import numpy as np
 from ...nas.search.archive import Archive
 from ...nas.search.evolve import Generation
 from ...nas.training.evaluation import Training
-from ...nas.training.fitness import deviations
-from ...nas.training.simple_models import Baseline
+from ...nas.training.fitness import Baseline, deviations
 from ...nas.training.training_loop import predict
 from ..figures import blank, save
 

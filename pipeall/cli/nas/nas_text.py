@@ -10,9 +10,8 @@ from ...nas.architecture_search import Search, Winner
 from ...nas.search.archive import Member
 from ...nas.search.evolve import Generation
 from ...nas.spaces.genome import Candidate
-from ...nas.training.fitness import printed_score
+from ...nas.training.fitness import Baseline, printed_score
 from ...nas.training.score import Score
-from ...nas.training.simple_models import Baseline
 from ..profiles import fps_text
 from ..tables import print_table, print_text
 

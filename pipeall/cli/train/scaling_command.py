@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ...errors import ArgumentError
-from ...mlp import paper
+from ...mlp import traffic
 from ...mlp.scaling import Setup, Turn, in_turns, overlap, summary
 from ...mlp.traffic import PAPER
 from ...pipeline.boards import machine
@@ -64,7 +64,7 @@ def scaling(
         task = bar.add_task("turns", total=rounds * len(setups))
         turns = in_turns(setups, rounds, seconds, lambda setup: bar.advance(task))
     content = report(turns, before.cores, during.cores) | {"usable_cores": len(os.sched_getaffinity(0))}
-    modelled = {model: paper.scaled(model) for model in PAPER}
+    modelled = {model: traffic.scaled(model) for model in PAPER}
     with ExitStack() as files:
         if plot:
             files.callback(draw_scaling, plot, modelled, content["measured"])
@@ -121,12 +121,12 @@ def report(turns: Mapping[Setup, Sequence[Turn]], before: float | None, during: 
 SECONDS = ("median", "mean", "best", "way_max", "way_mean", "exposed", "silent")
 
 
-def communication_rows(of: Sequence[paper.Scaled]) -> list[dict[str, Any]]:
+def communication_rows(of: Sequence[traffic.Scaled]) -> list[dict[str, Any]]:
     """Table IV beside the model: seconds of messages in an iteration, and their share of it."""
     rows = []
     for row in of:
-        if row.workers in paper.COMMUNICATION:
-            most, mean, percent = paper.COMMUNICATION[row.workers]
+        if row.workers in traffic.COMMUNICATION:
+            most, mean, percent = traffic.COMMUNICATION[row.workers]
             rows.append(
                 {"workers": row.workers, "paper_max_s": most, "paper_mean_s": mean, "paper_share": percent / 100}
                 | {"ghost_s": row.ghost_way, "ghost_share": row.ghost_way / row.ghost}
@@ -135,7 +135,7 @@ def communication_rows(of: Sequence[paper.Scaled]) -> list[dict[str, Any]]:
     return rows
 
 
-def show_paper(modelled: Mapping[str, Sequence[paper.Scaled]]) -> None:
+def show_paper(modelled: Mapping[str, Sequence[traffic.Scaled]]) -> None:
     headings = [">workers", ">paper s", ">paper x", ">weights %", ">work x", ">ghost s", ">full s", ">full x"]
     for model, of in modelled.items():
         cells = [

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...mlp.paper import Scaled
+from ...mlp.traffic import Scaled
 from ..figures import blank, save
 
 

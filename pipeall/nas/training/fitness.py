@@ -1,4 +1,5 @@
-"""Eq. 3 of paper 003: error, complexity and pruning of a network as one number, and what a board's speed adds to it.
+"""Eq. 3 of paper 003: error, complexity and pruning of a network as one number, and what a board's speed adds to it;
+and the figures of a constant guess and of logistic regression, which say what such a number is worth.
 
 The paper minimizes F and prints (Yhat - Y) / sum O_i + alpha C / Cmax + mu P. It is read as follows: the first term is
 the mean absolute error per output, C are trained weights, Cmax those of the network of all ones, P is the pruned
@@ -15,6 +16,9 @@ import numpy as np
 from ...errors import ArgumentError
 from ..datasets import DataSet, Samples
 from ..spaces.genome import Hyper
+from .training_loop import linear
+
+PENALTIES = (1e-5, 1e-3, 1e-1)  # of logistic regression: the samples that judge choose
 
 
 @dataclass(frozen=True)
@@ -81,3 +85,36 @@ def accuracy(data: DataSet, output: np.ndarray, y: np.ndarray) -> float:
     if data.targets == "numbers":
         return float(1 - ((output[:, 0] - y) ** 2).mean() / y.var())
     return float((output.argmax(axis=1) == y).mean())
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A network's figures, of something that is no network.
+
+    error           on the samples that judge, as ``Score.error``
+    judged, tested  accuracy (for numbers R^2) on the samples that judge, and on the test samples
+    """
+
+    error: float
+    judged: float
+    tested: float
+
+
+def baselines(data: DataSet) -> dict[str, Baseline]:
+    """ "constant guess": the most frequent class or the mean number, of which eq. 3 sees the frequencies; and "logistic
+    regression" (for numbers "linear regression") on all features or pixels. Both see ``data.train`` only.
+
+    Raises MissingExtraError without torch.
+    """
+    both = data.validation, data.test
+    outputs = [linear(data.train, [samples.x for samples in both], data.outputs, penalty) for penalty in PENALTIES]
+    best = min(outputs, key=lambda pair: error(data, pair[0], data.validation.y))
+    name = "logistic regression" if data.targets == "classes" else "linear regression"
+    guess = [constant(data, samples) for samples in both]
+    return {"constant guess": _of(data, guess), name: _of(data, best)}
+
+
+def _of(data: DataSet, outputs: list[np.ndarray]) -> Baseline:
+    judged, tested = outputs
+    shares = accuracy(data, judged, data.validation.y), accuracy(data, tested, data.test.y)
+    return Baseline(error(data, judged, data.validation.y), *shares)
