@@ -12,8 +12,8 @@ from ..errors import ArgumentError, ModelError
 from ..graph import zoo
 from ..graph.ir import Graph
 from ..graph.onnx.demo import TRAINED
+from ..graph.onnx.read.inputs import Shapes
 from ..graph.onnx.read.read import load
-from ..graph.onnx.read.shapes import Shapes
 from ..sizing import onnx_shapes
 from ..sizing.exports import with_doubts
 from ..sizing.size_network import Network, of_graph

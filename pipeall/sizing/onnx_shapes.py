@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModelError
+from ..graph.onnx.read.inputs import Shapes, Values
+from ..graph.onnx.read.prepare import OWN_DOMAINS
 from ..graph.onnx.read.read import load
 from ..graph.onnx.read.shape_inference import outline
-from ..graph.onnx.read.shapes import Shapes
-from ..graph.onnx.read.tidy import OWN_DOMAINS
-from ..graph.onnx.read.values import Values
 from .exports import folded_bias, put_back
 from .size_network import STATISTICS, Layer, Network, Shape, of_graph
 

@@ -10,7 +10,7 @@ import click
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from ...graph.onnx.read.shapes import Shapes
+from ...graph.onnx.read.inputs import Shapes
 from ...pipeline.boards.board import Board
 from ...sizing import size_report as report
 from ...sizing.conventions import CONVENTIONS

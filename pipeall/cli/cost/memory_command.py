@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ...errors import ArgumentError
-from ...graph.onnx.read.shapes import Shapes
+from ...graph.onnx.read.inputs import Shapes
 from ...sizing import training
 from ...sizing.residence import SHARE
 from ...sizing.size_report import training_report

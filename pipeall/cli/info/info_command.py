@@ -9,7 +9,7 @@ import click
 
 from ...errors import ArgumentError, ModelError
 from ...graph.ir import Graph
-from ...graph.onnx.read.shapes import Shapes
+from ...graph.onnx.read.inputs import Shapes
 from ...graph.partition import Cut, Group, configurations, subgraph
 from ...pipeline.measuring.footprint import footprint
 from ...pipeline.planning.plan import Plan

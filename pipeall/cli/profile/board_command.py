@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ...graph.onnx.read.shapes import Shapes
+from ...graph.onnx.read.inputs import Shapes
 from ...pipeline.boards.board import Board
 from ...pipeline.measuring.report import board_report, model_of
 from .. import complete

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from ...graph.ir import Graph
-from ...graph.onnx.read.shapes import Shapes
+from ...graph.onnx.read.inputs import Shapes
 from ...pipeline.boards.board import Board
 from ...pipeline.measuring.layers import LayerTimes, layer_times
 from ..model_argument import load_model

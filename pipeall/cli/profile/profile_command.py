@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from ...graph.onnx.read.shapes import Shapes
+from ...graph.onnx.read.inputs import Shapes
 from ...pipeline.boards.board import Board
 from ...pipeline.boards.models.board_model import BoardModel
 from ...pipeline.boards.profile_cache import measured_on

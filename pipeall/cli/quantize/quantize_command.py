@@ -12,7 +12,7 @@ import numpy as np
 from ...arrays import read_npy, read_npz
 from ...errors import ArgumentError, ModelError
 from ...graph.ir import Graph
-from ...graph.onnx.read.shapes import Shapes
+from ...graph.onnx.read.inputs import Shapes
 from ...journal import remove
 from ...media import sources
 from ...media.images import read

@@ -11,7 +11,7 @@ import click
 from ...errors import ArgumentError
 from ...files import same_file
 from ...graph.ir import Graph
-from ...graph.onnx.read.shapes import Shapes
+from ...graph.onnx.read.inputs import Shapes
 from ...media import sources
 from ...media.draw import Drawing
 from ...pipeline.boards.board import Board

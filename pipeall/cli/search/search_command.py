@@ -11,7 +11,7 @@ import click
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from ...graph.onnx.read.shapes import Shapes
+from ...graph.onnx.read.inputs import Shapes
 from ...pipeline.boards import machine
 from ...pipeline.boards.board import Board
 from ...pipeline.measuring.comparison import likely

@@ -10,7 +10,7 @@ import click
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from ...graph.onnx.read.shapes import Shapes
+from ...graph.onnx.read.inputs import Shapes
 from ...pipeline.measuring.comparison import likely
 from ...pipeline.planning.baselines import baselines
 from ...pipeline.planning.plan import Plan

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ...errors import MissingExtraError, missing_extra
 from ..ir import Graph
+from .read.inputs import Shapes
 from .read.read import load
-from .read.shapes import Shapes
 
 PACKAGE = "rapidocr"
 

@@ -30,9 +30,9 @@ from pipeall.errors import ArgumentError, ModelError  # noqa: E402
 from pipeall.graph.ir import Graph, Node, Tensor  # noqa: E402
 from pipeall.graph.lower.lower import lower  # noqa: E402
 from pipeall.graph.onnx.read import build as onnx_build  # noqa: E402
-from pipeall.graph.onnx.read import evaluate as onnx_evaluate  # noqa: E402
 from pipeall.graph.onnx.read import read as onnx_import  # noqa: E402
 from pipeall.graph.onnx.read import reader as onnx_reader  # noqa: E402
+from pipeall.graph.onnx.read import reference as onnx_evaluate  # noqa: E402
 from pipeall.graph.ops import run_graph  # noqa: E402
 from pipeall.graph.partition import subgraph  # noqa: E402
 from pipeall.graph.passes.dequantize import dequantized  # noqa: E402

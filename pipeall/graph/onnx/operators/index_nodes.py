@@ -1,4 +1,4 @@
-"""ONNX operators that pick or place elements by index, and those on boxes and grids (``convert`` says how)."""
+"""ONNX operators that pick or place elements by index, and those on boxes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from ..read.build import Builder, OnnxNode, operator
 from .movement import taken
 from .pointwise_nodes import binary
-from .volumes import sampled
 
 
 def _indices(g: Builder, n: OnnxNode, i: int, limits: tuple[int, ...] | int) -> str:
@@ -220,7 +219,7 @@ def _topk(g: Builder, n: OnnxNode) -> None:
             g.emit(n, "topk", [x], output=i, axis=axis, k=k, largest=largest, indices=i == 1)
 
 
-# ---- boxes and grids ----
+# ---- boxes ----
 
 
 def suppression(g: Builder, n: OnnxNode) -> dict[str, Any]:
@@ -260,18 +259,3 @@ def _roi_align(g: Builder, n: OnnxNode) -> None:
         spatial_scale=n.get("spatial_scale", float, 1.0),
         half_pixel=coordinates == "half_pixel",
     )
-
-
-@operator("GridSample", "align_corners mode padding_mode", "images and volumes")
-def _grid_sample(g: Builder, n: OnnxNode) -> None:
-    mode = n.get("mode", str, "linear")
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
-    padding, corners = n.get("padding_mode", str, "zeros"), bool(n.get("align_corners", int, 0))
-    shape = g.shape_of(g.value(n, 0))
-    if len(shape) == 5:
-        sampled(g, n, mode, padding, corners)
-        return
-    x, grid = g.operand(n, 0), g.operand(n, 1)
-    if len(shape) != 4:
-        n.fail(f"only images and volumes are supported, got {shape}")
-    g.emit(n, "grid_sample", [x, grid], mode=mode, padding=padding, align_corners=corners)

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...ops import MAX_RANK
 from ..read.build import Builder, OnnxNode, operator
-from ..read.fold import RESHAPE, TYPES, parts, permutation, shape_of, slices
+from ..read.element_types import TYPES
+from ..read.fold import RESHAPE, parts, permutation, shape_of, slices
 
 Shape = tuple[int, ...]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..read.build import Builder, OnnxNode, operator
-from ..read.few_bits import limits
+from ..read.element_types import limits
 from ..read.fold import check_scale, levels_of, parameter_shape
 from .microsoft import apply, ms, with_channels_first
 from .pointwise_nodes import binary

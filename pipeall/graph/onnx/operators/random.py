@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 
 from ..read.build import Builder, OnnxNode, operator
-from ..read.fold import TYPES
+from ..read.element_types import TYPES
 from .microsoft import apply
 
 ONCE = "drawn once, when the model is read"

@@ -20,12 +20,12 @@ from ....errors import ModelError
 from ....steps import TYPES
 from ...ir import Graph, Node, Quantization, Tensor
 from ...ops import OPS, attributes, infer_shape, infer_type
+from .element_types import WIDER
 from .settings import way_on
 
 Shape = tuple[int, ...]
 
 MAX_CONSTANT_ELEMENTS = 2**30  # of all constants of a model together: 4 GiB of float32
-WIDER = {"uint16": "int32", "int16": "int32", "uint32": "int64", "uint64": "int64"}  # what they are computed in
 MAX_UNROLLED = 20_000  # nodes of subgraphs, each counted as often as it runs
 
 
@@ -167,6 +167,10 @@ class Builder:
     def dtype(self, name: str) -> str:
         """Element type of an activation or of a kept constant, by its canonical name."""
         return self.tensors[name].dtype if name in self.tensors else self.constants[name].dtype.name
+
+    def type_of(self, value: np.ndarray | str) -> str:
+        """The element type of a constant's array, or of an activation by its canonical name."""
+        return value.dtype.name if isinstance(value, np.ndarray) else self.dtype(value)
 
     def shape_of(self, value: np.ndarray | str) -> Shape:
         """The shape of a constant's array, or of an activation by its canonical name."""

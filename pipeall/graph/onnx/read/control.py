@@ -12,7 +12,8 @@ from math import prod
 import numpy as np
 
 from ....errors import ModelError
-from .build import WIDER, Builder, OnnxNode, operator
+from .build import Builder, OnnxNode, operator
+from .element_types import WIDER
 from .narrow import type_in_file
 from .reader import Subgraph
 

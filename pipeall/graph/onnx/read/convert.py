@@ -9,18 +9,13 @@ import numpy as np
 
 from ....errors import ModelError, PipeallError
 from ..operators import (  # noqa: F401  register their operators
-    activations,
-    affine_grid,
     attention_nodes,
-    computed_windows,
-    einsum,
-    experimental,
+    composed,
     fourier,
+    grids,
     index_nodes,
     microsoft,
     microsoft_attention,
-    microsoft_products,
-    ml,
     movement,
     nchwc,
     normalization,
@@ -39,12 +34,10 @@ from ..operators.masks import FILL, fill
 from ..operators.sequences import HOLDERS
 from . import control, lengths_carry, lengths_index  # noqa: F401  register their operators
 from .build import OPERATORS, Builder, OnnxNode, check_attributes
-from .empties import emptied
-from .evaluate import can_evaluate, evaluate
-from .expand import expanded
 from .fold import FOLD, RESHAPE, fold
 from .lengths import converted
 from .narrow import narrow_type, narrowed
+from .reference import can_evaluate, emptied, evaluate, expanded
 
 SUPPORTED = frozenset({*FOLD, *OPERATORS})
 

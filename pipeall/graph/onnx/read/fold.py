@@ -17,7 +17,7 @@ import numpy as np
 from ....errors import ModelError
 from ...ir import Quantization
 from .build import Builder, OnnxNode
-from .few_bits import FEW_BITS, few_bits, limits
+from .element_types import FEW_BITS, LEVELS, TYPES, few_bits, limits
 
 Shape = tuple[int, ...]
 
@@ -208,24 +208,6 @@ def _pointwise(function: Callable[..., np.ndarray]) -> Callable[..., Any]:
     return evaluate
 
 
-# ONNX element types (TensorProto.DataType). Of floats that become float32 where a tensor is kept, doubles stay doubles
-# until then: sizes are computed with them
-TYPES = {
-    1: np.float32,
-    2: np.uint8,
-    3: np.int8,
-    4: np.uint16,
-    5: np.int16,
-    6: np.int32,
-    7: np.int64,
-    9: np.bool_,
-    10: np.float32,
-    11: np.float64,
-    12: np.uint32,
-    13: np.uint64,
-    16: np.float32,
-}
-
 _CONSTANT_FORMS = (
     ("value", np.ndarray, None),
     ("sparse_value", np.ndarray, None),
@@ -238,7 +220,6 @@ _CONSTANT_FORMS = (
 # ---- quantized constants ----
 
 QUANTIZED = ("int8", "uint8")  # what levels may be stored as, and what is computed with
-LEVELS = {4: "uint16", 5: "int16", 2: "uint8", 3: "int8"}  # as TYPES: what QuantizeLinear makes
 
 
 def levels_of(n: OnnxNode, elem_type: int, zero: np.dtype | None) -> np.dtype:

@@ -17,7 +17,8 @@ import numpy as np
 from ....errors import ModelError
 from ..operators.pointwise_nodes import binary
 from .build import OPERATORS, Builder, OnnxNode, check_attributes
-from .fold import FOLD, RESHAPE, TYPES
+from .element_types import TYPES
+from .fold import FOLD, RESHAPE
 from .sizes import Count, Size, UndecidedError, array_of, high, is_symbolic, same, whole
 
 Dims = tuple[Size | int, ...]

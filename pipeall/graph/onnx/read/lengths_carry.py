@@ -6,10 +6,9 @@ from math import inf, prod
 
 import numpy as np
 
-from ..operators.activations import CANONICAL
 from ..operators.masks import FILL, fill
 from ..operators.movement import padded
-from ..operators.pointwise_nodes import NAMED, REDUCED, aligned, binary
+from ..operators.pointwise_nodes import CANONICAL, NAMED, REDUCED, aligned, binary
 from ..operators.reductions import HOW
 from .build import Builder, OnnxNode
 from .fold import RESHAPE, permutation, shape_of

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from .build import WIDER, Builder, OnnxNode
+from .build import Builder, OnnxNode
+from .element_types import WIDER
 
 MOVES = frozenset(  # operators whose result lies in the range of their operands
     "Clip Concat DepthToSpace Dropout Expand Flatten Gather GatherElements GatherND Identity Max Min Pad ReduceMax "

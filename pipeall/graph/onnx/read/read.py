@@ -17,14 +17,25 @@ from ...passes.rewrite import rewrite as rewritten
 from ..operators.masks import with_fills
 from ..operators.nchwc import block_of
 from . import wire as onnx_wire
-from .build import WIDER, Builder, OnnxNode
+from .build import Builder, OnnxNode
 from .convert import Unsupported, convert, is_known
+from .element_types import FLOAT16, WIDENED, WIDER
+from .inputs import (
+    Shape,
+    Shapes,
+    Values,
+    by_name,
+    checked,
+    checked_values,
+    elem_type,
+    floats,
+    named,
+    tensors,
+)
 from .lengths import lengths_of
 from .reader import NOT_UTF8, OPSETS, ModelReader, Subgraph, metadata_of, parse
 from .shape_inference import inputs_of, with_shapes
-from .shapes import FLOAT16, WIDENED, Shape, Shapes, by_name, checked, elem_type, floats, named, tensors
 from .source import ModelSource, Source
-from .values import Values, checked_values
 
 __all__ = ["OPSETS", "load"]
 

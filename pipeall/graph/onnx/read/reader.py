@@ -20,11 +20,10 @@ from ....files import other_kind
 from . import tensors
 from . import wire as onnx_wire
 from .build import MAX_CONSTANT_ELEMENTS, OnnxNode
-from .prepare import prepared
+from .inputs import give
+from .prepare import OWN_DOMAINS, opset_in, prepared, read_by, tidy
 from .source import Source
 from .tensors import package
-from .tidy import OWN_DOMAINS, opset_in, read_by, tidy
-from .values import give
 
 OPSETS = (1, 28)
 MAX_FILE_BYTES = 2**31 - 1  # what protobuf can parse

@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 
 from ....errors import ModelError
-from .build import Builder
+from .build import Builder, OnnxNode
+from .control import branch
 from .convert import convert
-from .evaluate import can_evaluate, evaluate
 from .fold import FOLD, RESHAPE, fold, shape_of
-from .inline_if import inlined
+from .inputs import Shape, Shapes, Values, by_name, checked, checked_values, tensors
+from .prepare import OWN_DOMAINS
 from .reader import ModelReader, parse
-from .shapes import Shape, Shapes, by_name, checked, tensors
+from .reference import can_evaluate, evaluate
 from .source import Source
 from .tensors import EXTERNAL, package
-from .tidy import OWN_DOMAINS
-from .values import Values, checked_values
 
 MAX_NUMBERS = 4096  # of one array of sizes, indices, or floats that these are computed with
 RESIZES = ("Resize", "Upsample")  # whose scales are sizes too
@@ -184,3 +183,35 @@ def _told(name: str, shape: Shape) -> Any:
     for size in shape:
         value.type.tensor_type.shape.dim.add(dim_value=size)
     return value
+
+
+# ---- the branch of an If in its place, in protobuf ----
+
+
+def inlined(n: OnnxNode, condition: np.ndarray) -> Any:
+    """A GraphProto of the nodes and initializers that the If becomes.
+
+    What it makes within goes by names that begin with the name of the node's output, for both branches, and several
+    nodes, may use the same ones. Raises ModelError for a branch that does not fit.
+    """
+    body = package().GraphProto()
+    body.CopyFrom(branch(n, condition).proto)
+    within = [tensor.name for tensor in body.initializer] + [name for node in body.node for name in node.output]
+    label = next(filter(None, n.outputs), n.name)
+    _rename(body, {name: f"{label}/{name}" for name in within if name})
+    for made, wanted in zip(body.output, n.outputs, strict=True):
+        if wanted:
+            body.node.append(package().helper.make_node("Identity", [made.name], [wanted], name=f"{n.name}/{wanted}"))
+    return body
+
+
+def _rename(graph: Any, names: Mapping[str, str]) -> None:
+    """Within a GraphProto and those within its nodes, which may read what is made around them."""
+    for value in (*graph.input, *graph.output, *graph.initializer):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        for part in (node.input, node.output):
+            part[:] = [names.get(name, name) for name in part]
+        for attr in node.attribute:
+            for inner in (attr.g, *attr.graphs) if attr.type in (attr.GRAPH, attr.GRAPHS) else ():
+                _rename(inner, names)

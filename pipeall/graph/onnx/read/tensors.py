@@ -13,15 +13,8 @@ import numpy as np
 
 from ....errors import ModelError, missing_extra
 from ...ops import MAX_ELEMENTS, MAX_RANK
-from .few_bits import FEW_BITS, from_bytes
-from .fold import TYPES
+from .element_types import BFLOAT16, FEW_BITS, STORED, TYPES, from_bytes
 
-# ONNX element types (TensorProto.DataType) as stored
-STORED = {
-    1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8", 12: "<u4",
-    13: "<u8", 16: "<u2", **dict.fromkeys(FEW_BITS, "u1"),
-}  # fmt: skip
-BFLOAT16 = 16
 EXTERNAL = 1  # TensorProto.DataLocation
 
 

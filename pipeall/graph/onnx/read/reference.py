@@ -1,12 +1,13 @@
-"""Any standard operator on constants, by its canonical nodes or by the onnx package's reference implementation.
+"""What the onnx package knows of a single node: its definition by other operators, its results' shapes and values.
 
-``fold`` evaluates what exporters write most; this is for the rest, so that whatever does not depend on the model's
-input is a constant. Sizes are known, from shape inference, before anything is computed.
+``fold`` evaluates what exporters write most. What else does not depend on the model's input is evaluated here, by
+canonical nodes or by the package's reference implementation. Sizes are known, from shape inference, before anything is
+computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Sequence, Set
 from math import prod
 from typing import Any
 
@@ -16,7 +17,9 @@ from ....errors import PipeallError
 from ...ir import Tensor
 from ...ops import OPS
 from ...ops.indexing_ops import COMBINE
-from .build import OPERATORS, Builder, OnnxNode
+from .build import OPERATORS, Builder, OnnxNode, Shape
+from .control import run
+from .element_types import TYPES
 from .reader import Subgraph
 from .tensors import package
 
@@ -89,7 +92,7 @@ def _evaluated(n: OnnxNode, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
         return [INDEXED[n.op](n, *feeds.values())]
     from onnx.reference import ReferenceEvaluator
 
-    return ReferenceEvaluator(_model(n, feeds)).run(None, feeds)
+    return ReferenceEvaluator(_model(n, feeds, {})).run(None, feeds)
 
 
 # ---- what the reference does element by element ----
@@ -127,27 +130,35 @@ INDEXED = {
 }
 
 
-def _model(n: OnnxNode, inputs: dict[str, np.ndarray], constants: dict[str, np.ndarray] | None = None) -> Any:
+def _model(n: OnnxNode, inputs: dict[str, np.ndarray], constants: dict[str, np.ndarray]) -> Any:
+    """A model of the node alone, on x0, x1, ...; those of ``inputs`` by their shapes and types."""
     onnx = package()
-    attrs = {
-        name: onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
-        for name, value in n.attrs.items()
-    }
     names = [f"x{i}" if name else "" for i, name in enumerate(n.inputs)]
-    outputs = [f"y{i}" if name else "" for i, name in enumerate(n.outputs)]
-    values = [
-        onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-        for name, array in inputs.items()
-    ]
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node(n.op, names, outputs, **attrs)],
-        "node",
-        values,
-        [onnx.ValueInfoProto(name=name) for name in outputs if name],
-        [onnx.numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
+    node = onnx.helper.make_node(
+        n.op, names, [f"y{i}" if name else "" for i, name in enumerate(n.outputs)], **_attrs(n)
     )
-    opsets = [onnx.helper.make_opsetid("", n.opset)]
-    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    kinds = {name: (array.dtype, array.shape) for name, array in inputs.items()}
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
+    return _alone(n, node, kinds, tensors)
+
+
+def _attrs(n: OnnxNode) -> dict[str, Any]:
+    to_proto = package().numpy_helper.from_array
+    return {name: to_proto(value) if isinstance(value, np.ndarray) else value for name, value in n.attrs.items()}
+
+
+def _alone(n: OnnxNode, node: Any, kinds: Mapping[str, tuple[np.dtype, Shape]], constants: Sequence[Any] = ()) -> Any:
+    """The model of one NodeProto; ``kinds`` are the types and shapes of its inputs."""
+    helper, value_info = package().helper, package().ValueInfoProto
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), shape)
+        for name, (dtype, shape) in kinds.items()
+    ]
+    graph = helper.make_graph(
+        [node], "node", inputs, [value_info(name=name) for name in node.output if name], constants
+    )
+    opsets = [helper.make_opsetid("", n.opset)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
 def shapes_of(
@@ -166,3 +177,86 @@ def shapes_of(
 def _described(kind: Any) -> tuple[tuple[int, ...] | None, int]:
     known = kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim)
     return tuple(dim.dim_value for dim in kind.shape.dim) if known else None, kind.elem_type
+
+
+# ---- tensors without elements, of which no kernel knows ----
+
+JOINS = ("Concat", "Resize", "Upsample")  # those to which one without elements adds or says nothing
+
+
+def emptied(g: Builder, n: OnnxNode) -> bool:
+    """Binds the outputs of a node where an operand has no elements and they have none; False where it is another."""
+    values = {f"x{i}": g.values[name] for i, name in enumerate(n.inputs) if name}
+    if "." in n.op or n.op in JOINS or not any(isinstance(v, np.ndarray) and not v.size for v in values.values()):
+        return False
+    arrays = {
+        name: value if isinstance(value, np.ndarray) else np.broadcast_to(np.zeros((), g.dtype(value)), g.shape(value))
+        for name, value in values.items()
+    }
+    computed = frozenset(name for name, value in values.items() if isinstance(value, str))
+    try:
+        results = shapes_of(n, arrays, computed)
+    except Exception:  # of C++, which raises many kinds: whoever converts the node says what does not fit
+        return False
+    if any(shape is None or 0 not in shape for shape, _ in results):
+        return False
+    made = (i for i, name in enumerate(n.outputs) if name)
+    for i, (shape, elem_type) in zip(made, results, strict=True):
+        g.bind(n, np.zeros(shape, TYPES.get(elem_type, np.float32)), i)
+    return True
+
+
+# ---- definitions ----
+
+
+def expanded(g: Builder, n: OnnxNode) -> bool:
+    """Convert the node by its definition; False where there is none."""
+    onnx = package()
+    if "." in n.op or not onnx.defs.has(n.op) or any(isinstance(value, Subgraph) for value in n.attrs.values()):
+        return False
+    try:
+        schema = onnx.defs.get_schema(n.op, n.opset)
+    except onnx.defs.SchemaError:
+        return False
+    if not (schema.has_function or schema.has_context_dependent_function):
+        return False
+    graph = _definition(g, n, schema)
+    if graph is None:
+        return False
+    body = g.subgraph(graph)
+    values = run(g, n, body, {})
+    for i, value in zip((i for i, name in enumerate(n.outputs) if name), values, strict=True):
+        g.bind(n, value, i)
+    return True
+
+
+def _definition(g: Builder, n: OnnxNode, schema: Any) -> Any:
+    """The GraphProto of the operator's definition for this node's types and attributes, None where there is none."""
+    onnx = package()
+    from onnx.inliner import inline_local_functions, inline_selected_functions
+
+    model = _model_of_types(g, n, schema)
+    try:
+        if "" in n.inputs and schema.has_context_dependent_function:  # the inliner asks for their types
+            node, types = model.graph.node[0], {value.name: value.type for value in model.graph.input}
+            known = [types.get(name, onnx.TypeProto()).SerializeToString() for name in n.inputs]
+            body = schema.get_context_dependent_function(node.SerializeToString(), known)
+            model.functions.append(onnx.FunctionProto.FromString(body))
+            graph = inline_local_functions(model).graph
+        else:
+            graph = inline_selected_functions(model, [("", n.op)], inline_schema_functions=True).graph
+    except Exception as error:  # of C++; or of a package that cannot do it yet
+        n.fail(f"operator not supported, its definition cannot be used: {' '.join(str(error).split()):.200}")
+    if any(node.op_type == n.op for node in graph.node):
+        return None
+    del graph.input[:]
+    return graph
+
+
+def _model_of_types(g: Builder, n: OnnxNode, schema: Any) -> Any:
+    """A model of the node alone, with every attribute: the inliner knows no defaults."""
+    node = package().helper.make_node(n.op, n.inputs, n.outputs, **_attrs(n))
+    defaults = {name: entry.default_value for name, entry in schema.attributes.items() if name not in n.attrs}
+    node.attribute.extend(value for value in defaults.values() if value.type)
+    values = {name: g.values[name] for name in dict.fromkeys(filter(None, n.inputs))}
+    return _alone(n, node, {name: (np.dtype(g.type_of(value)), g.shape_of(value)) for name, value in values.items()})

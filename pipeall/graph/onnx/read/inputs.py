@@ -1,7 +1,8 @@
-"""Shapes and element types of a model's inputs: what the file declares, what the caller gives, what follows for others.
+"""What a caller gives a model's inputs: their shapes and, where they are to be constants, their values.
 
-Given sizes win. A size that the file only names is what another input, whose shape is given, has under that name; an
-open batch is 1.
+Given sizes win over what the file declares. A size that the file only names is what another input, whose shape is
+given, has under that name; an open batch is 1. An input with a value becomes an initializer, and what depends on it is
+constant.
 """
 
 from __future__ import annotations
@@ -11,22 +12,20 @@ from difflib import get_close_matches
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ....arguments import refused, several, whole
 from ....errors import ArgumentError, ModelError
 from ...ir import Tensor
 from ...ops import MAX_ELEMENTS, MAX_RANK
+from .element_types import BFLOAT16, FLOAT, INPUT_TYPES, STORED
 from .tensors import package, type_name
+
+# ---- shapes ----
 
 Shape = tuple[int, ...]
 Shapes = Sequence[int] | Mapping[str, Sequence[int]]
 
-FLOAT, FLOAT16 = 1, 10
-# TensorProto.DataType of an input -> its type here: where no device has it, the next one that holds its values
-INPUT_TYPES = {
-    FLOAT: "float32", 2: "uint8", 3: "int8", 6: "int32", 7: "int64", 9: "bool", FLOAT16: "float16", 11: "float32",
-    16: "float32", 4: "int32", 5: "int32", 12: "int64", 13: "int64",
-}  # fmt: skip
-WIDENED = {4: "uint16", 5: "int16", 11: "float64", 12: "uint32", 13: "uint64"}  # of those, what NumPy has
 OPEN = 224  # the side of most pictures, as an example
 EXAMPLE = f"(1, 3, {OPEN}, {OPEN})"
 
@@ -127,3 +126,59 @@ def _tensor(value: Any, given: Shape | None, named_sizes: Mapping[str, int]) -> 
     if prod(shape) > MAX_ELEMENTS:
         raise ModelError(f"{what} of {shape} has more than {MAX_ELEMENTS} elements")
     return Tensor(value.name, shape, dtype)
+
+
+# ---- values ----
+
+Values = Mapping[str, Any]  # numbers or arrays by input name
+
+
+def checked_values(values: Values | None) -> dict[str, np.ndarray]:
+    """``values`` as ``load`` takes them, as arrays; ArgumentError where they are anything else."""
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping):
+        raise refused("values", "a dict of numbers by input name", values)
+    return {str(name): _numbers(str(name), value) for name, value in values.items()}
+
+
+def _numbers(name: str, value: Any) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except Exception:  # of lists of different lengths, and of whatever a class does to become an array
+        array = np.asarray(None)
+    if array.dtype.kind not in "fiub":
+        raise refused(f"values: input {name!r}", "numbers", value)
+    return array
+
+
+def give(graph: Any, values: Mapping[str, np.ndarray]) -> None:
+    """Adds an initializer to a GraphProto for each input that has a value; ArgumentError where one does not fit."""
+    entering = {value.name: value.type.tensor_type for value in graph.input}
+    named(values, entering, "values")
+    for name, array in values.items():
+        tensor = package().numpy_helper.from_array(_fitting(name, array, entering[name]), name)
+        graph.initializer.append(tensor)
+
+
+def _fitting(name: str, array: np.ndarray, kind: Any) -> np.ndarray:
+    """The array in the input's type and shape; a single number takes any shape, of open sizes 1."""
+    elem_type = FLOAT if kind.elem_type == BFLOAT16 else kind.elem_type
+    if elem_type not in STORED:
+        raise ArgumentError(f"values: input {name!r} has element type {type_name(elem_type)}, which takes no numbers")
+    dtype = np.dtype(STORED[elem_type])
+    with np.errstate(all="ignore"):
+        typed = array.astype(dtype)
+    if dtype.kind != "f" and not np.array_equal(typed.astype(array.dtype), array):
+        raise ArgumentError(f"values: input {name!r}: expected {dtype}, got {array.tolist()!r:.100}")
+    if not kind.HasField("shape"):
+        return typed
+    sizes = [dim.dim_value for dim in kind.shape.dim]
+    if typed.size == 1 and max(sizes, default=1) <= 1:
+        return typed.reshape((1,) * len(sizes))
+    if typed.ndim == 0:
+        return np.full([max(size, 1) for size in sizes], typed)
+    if len(sizes) != typed.ndim or any(0 < want != got for want, got in zip(sizes, typed.shape, strict=True)):
+        shown = ", ".join(str(dim.dim_value or dim.dim_param or "?") for dim in kind.shape.dim)
+        raise ArgumentError(f"values: input {name!r}: expected shape ({shown}), got {typed.shape}")
+    return typed

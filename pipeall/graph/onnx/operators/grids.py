@@ -1,6 +1,7 @@
-"""GridSample of volumes, whose windows no kernel knows, by the elements around each place, times their share.
+"""AffineGrid and GridSample: where each pixel of a result is read, and what lies there.
 
-The volume is a table with one row of channels for each of its elements, and a place a row number.
+No kernel knows windows of volumes: they are the elements around each place, times their share. The volume is a table
+with one row of channels for each of its elements, and a place a row number.
 """
 
 from __future__ import annotations
@@ -10,13 +11,55 @@ from math import prod
 
 import numpy as np
 
-from ..read.build import Builder, OnnxNode
+from ..read.build import Builder, OnnxNode, operator
 from .microsoft import apply, constant, number
+
+
+@operator("AffineGrid", "align_corners", "constant size")
+def _affine_grid(g: Builder, n: OnnxNode) -> None:
+    """Coordinates from -1 to 1, of corners or of the middles of pixels, times theta (N, D, D + 1) transposed."""
+    theta, size = g.shape_of(g.value(n, 0)), g.ints(n, 1)
+    places, dims = size[2:], len(size) - 2
+    if dims not in (2, 3) or min(size) < 1 or theta != (size[0], dims, dims + 1):
+        n.fail(f"expected theta (N, D, D + 1) for a size (N, C, places of D axes), got {theta} and {size}")
+    g.afford(n, int(np.prod(places)) * (dims + 1))
+    corners = n.get("align_corners", int, 0)
+    axes = [_coordinates(count, bool(corners)) for count in places]
+    points = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(places)], -1)  # x before y before z
+    base = g.named_value(n, "points", points.reshape(1, -1, dims + 1).astype(np.float32))
+    turned = apply(g, n, "Transpose", [n.inputs[0]], "turned", perm=[0, 2, 1])
+    rows = apply(g, n, "MatMul", [base, turned], "rows")
+    shape = g.named_value(n, "shape", np.array([size[0], *places, dims]))
+    apply(g, n, "Reshape", [rows, shape])
+
+
+def _coordinates(count: int, corners: bool) -> np.ndarray:
+    if corners:
+        return np.linspace(-1, 1, count) if count > 1 else np.zeros(1)
+    return (2 * np.arange(count) + 1) / count - 1
+
+
+@operator("GridSample", "align_corners mode padding_mode", "images and volumes")
+def _grid_sample(g: Builder, n: OnnxNode) -> None:
+    mode = n.get("mode", str, "linear")
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    padding, corners = n.get("padding_mode", str, "zeros"), bool(n.get("align_corners", int, 0))
+    shape = g.shape_of(g.value(n, 0))
+    if len(shape) == 5:
+        _sample_volume(g, n, mode, padding, corners)
+        return
+    x, grid = g.operand(n, 0), g.operand(n, 1)
+    if len(shape) != 4:
+        n.fail(f"only images and volumes are supported, got {shape}")
+    g.emit(n, "grid_sample", [x, grid], mode=mode, padding=padding, align_corners=corners)
+
+
+# ---- volumes ----
 
 Axis = list[tuple[str, str]]  # the elements around the places along one axis: their numbers, their share ("" for all)
 
 
-def sampled(g: Builder, n: OnnxNode, mode: str, padding: str, corners: bool) -> None:
+def _sample_volume(g: Builder, n: OnnxNode, mode: str, padding: str, corners: bool) -> None:
     """What lies at the places (samples, *sizes, 3), each (x, y, z) from -1 to 1, of (samples, channels, z, y, x)."""
     shape, places = g.shape_of(g.value(n, 0)), g.shape_of(g.value(n, 1))
     if len(places) != 5 or places[0] != shape[0] or places[4] != 3:
