@@ -141,7 +141,7 @@ def _mask(g: Builder, n: OnnxNode, columns: int) -> np.ndarray | str:
         bias = (np.where(mask, 0, -inf) if mask.dtype.kind == "b" else mask).astype(np.float32)
         return np.pad(bias, [*[(0, 0)] * (bias.ndim - 1), (0, missing)], constant_values=-inf) if missing else bias
     if g.dtype(mask) == "bool":
-        zero = g.keep(np.zeros((1,) * len(shape), np.float32), f"{n.outputs[0]}/zero")
+        zero = g.new_constant(n, np.zeros((1,) * len(shape), np.float32), "zero")
         mask = g.emit(n, "where", [mask, zero, number(g, n, -inf, zero)], part="bias")
     mask = g.cast(n, mask, "float32", part="bias")
     if missing:

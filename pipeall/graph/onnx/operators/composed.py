@@ -7,7 +7,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..read.build import Builder, OnnxNode, operator
-from .microsoft import apply, constant, number
 from .movement import taken
 
 # ---- for trial ----
@@ -16,29 +15,29 @@ from .movement import taken
 @operator("ImageScaler", "bias scale", "images")
 def _image_scaler(g: Builder, n: OnnxNode) -> None:
     """x * scale + a bias for each channel"""
-    scaled = apply(g, n, "Mul", [n.inputs[0], number(g, n, n.get("scale", float, 1.0))], "scaled")
+    scaled = g.apply(n, "Mul", [n.inputs[0], g.named(n, n.get("scale", float, 1.0))], "scaled")
     bias = np.array(n.get("bias", list, [0.0]), np.float32).reshape(-1, 1, 1)
-    apply(g, n, "Add", [scaled, constant(g, n, bias, "bias")])
+    g.apply(n, "Add", [scaled, g.named(n, bias, "bias")])
 
 
 @operator("Affine", "alpha beta")
 def _affine(g: Builder, n: OnnxNode) -> None:
     """alpha x + beta"""
-    scaled = apply(g, n, "Mul", [n.inputs[0], number(g, n, n.get("alpha", float, 1.0))], "scaled")
-    apply(g, n, "Add", [scaled, number(g, n, n.get("beta", float, 0.0))])
+    scaled = g.apply(n, "Mul", [n.inputs[0], g.named(n, n.get("alpha", float, 1.0))], "scaled")
+    g.apply(n, "Add", [scaled, g.named(n, n.get("beta", float, 0.0))])
 
 
 @operator("Scale", "scale")
 def _scale(g: Builder, n: OnnxNode) -> None:
-    apply(g, n, "Mul", [n.inputs[0], number(g, n, n.get("scale", float, 1.0))])
+    g.apply(n, "Mul", [n.inputs[0], g.named(n, n.get("scale", float, 1.0))])
 
 
 @operator("ScaledTanh ParametricSoftplus", "alpha beta")
 def _curve(g: Builder, n: OnnxNode) -> None:
     """alpha f(beta x)"""
-    scaled = apply(g, n, "Mul", [n.inputs[0], number(g, n, n.get("beta", float))], "scaled")
-    curve = apply(g, n, "Tanh" if n.op == "ScaledTanh" else "Softplus", [scaled], "curve")
-    apply(g, n, "Mul", [curve, number(g, n, n.get("alpha", float))])
+    scaled = g.apply(n, "Mul", [n.inputs[0], g.named(n, n.get("beta", float))], "scaled")
+    curve = g.apply(n, "Tanh" if n.op == "ScaledTanh" else "Softplus", [scaled], "curve")
+    g.apply(n, "Mul", [curve, g.named(n, n.get("alpha", float))])
 
 
 @operator("Crop", "border scale", "images")
@@ -67,7 +66,7 @@ def ml(names: str) -> str:
 
 def _real(g: Builder, n: OnnxNode) -> str:
     """Input 0 as float32, by its ONNX name."""
-    return n.inputs[0] if g.dtype(g.x(n)) == "float32" else apply(g, n, "Cast", n.inputs[:1], "real", to=1)
+    return n.inputs[0] if g.dtype(g.x(n)) == "float32" else g.apply(n, "Cast", n.inputs[:1], "real", to=1)
 
 
 def _numbers(n: OnnxNode, name: str, default: list[float] | None = None) -> np.ndarray:
@@ -80,8 +79,8 @@ def _scaler(g: Builder, n: OnnxNode) -> None:
     offset, scale = (_numbers(n, name) for name in ("offset", "scale"))
     if len(g.shape(g.x(n))) > 2 and max(offset.size, scale.size) > 1:
         n.fail(f"expected rows, got {g.shape(g.x(n))}")
-    shifted = apply(g, n, "Sub", [_real(g, n), constant(g, n, offset, "offset")], "shifted")
-    apply(g, n, "Mul", [shifted, constant(g, n, scale, "scale")])
+    shifted = g.apply(n, "Sub", [_real(g, n), g.named(n, offset, "offset")], "shifted")
+    g.apply(n, "Mul", [shifted, g.named(n, scale, "scale")])
 
 
 @operator(ml("Normalizer"), "norm", "rows")
@@ -91,16 +90,16 @@ def _normalizer(g: Builder, n: OnnxNode) -> None:
     norm, rank = n.get("norm", str, "MAX"), len(g.shape(g.x(n)))
     if norm not in ("MAX", "L1", "L2") or rank > 2:
         n.fail(f"expected rows and norm MAX, L1 or L2, got rank {rank} and {norm!r}")
-    x, axes = _real(g, n), constant(g, n, np.array([-1]), "axes")
-    size = apply(g, n, f"Reduce{norm.capitalize()}", [x, axes], "size")
-    nothing = apply(g, n, "Equal", [size, number(g, n, 0.0)], "nothing")
-    apply(g, n, "Div", [x, apply(g, n, "Where", [nothing, number(g, n, 1.0), size], "divisor")])
+    x, axes = _real(g, n), g.named(n, np.array([-1]), "axes")
+    size = g.apply(n, f"Reduce{norm.capitalize()}", [x, axes], "size")
+    nothing = g.apply(n, "Equal", [size, g.named(n, 0.0)], "nothing")
+    g.apply(n, "Div", [x, g.apply(n, "Where", [nothing, g.named(n, 1.0), size], "divisor")])
 
 
 @operator(ml("Binarizer"), "threshold")
 def _binarizer(g: Builder, n: OnnxNode) -> None:
-    above = apply(g, n, "Greater", [_real(g, n), number(g, n, n.get("threshold", float, 0.0))], "above")
-    apply(g, n, "Cast", [above], to=1)
+    above = g.apply(n, "Greater", [_real(g, n), g.named(n, n.get("threshold", float, 0.0))], "above")
+    g.apply(n, "Cast", [above], to=1)
 
 
 @operator(ml("Imputer"), "imputed_value_floats replaced_value_float", "floats")
@@ -108,10 +107,10 @@ def _imputer(g: Builder, n: OnnxNode) -> None:
     """Numbers, or what is no number, replaced by those of their columns."""
     replaced = n.get("replaced_value_float", float, 0.0)
     if np.isnan(replaced):
-        absent = apply(g, n, "IsNaN", n.inputs[:1], "absent")
+        absent = g.apply(n, "IsNaN", n.inputs[:1], "absent")
     else:
-        absent = apply(g, n, "Equal", [n.inputs[0], number(g, n, replaced)], "absent")
-    apply(g, n, "Where", [absent, constant(g, n, _numbers(n, "imputed_value_floats"), "values"), n.inputs[0]])
+        absent = g.apply(n, "Equal", [n.inputs[0], g.named(n, replaced)], "absent")
+    g.apply(n, "Where", [absent, g.named(n, _numbers(n, "imputed_value_floats"), "values"), n.inputs[0]])
 
 
 @operator(ml("LinearRegressor"), "coefficients intercepts post_transform targets", "rows; no post_transform")
@@ -122,10 +121,10 @@ def _linear(g: Builder, n: OnnxNode) -> None:
         n.fail(f"post_transform {transform!r} is not supported")
     if targets < 1 or weights.size % targets:
         n.fail(f"{weights.size} coefficients do not divide into {targets} targets")
-    bias = constant(g, n, _numbers(n, "intercepts", [0.0] * targets), "intercepts")
-    apply(g, n, "Gemm", [_real(g, n), constant(g, n, weights.reshape(targets, -1), "coefficients"), bias], transB=1)
+    bias = g.named(n, _numbers(n, "intercepts", [0.0] * targets), "intercepts")
+    g.apply(n, "Gemm", [_real(g, n), g.named(n, weights.reshape(targets, -1), "coefficients"), bias], transB=1)
 
 
 @operator(ml("ArrayFeatureExtractor"))
 def _extractor(g: Builder, n: OnnxNode) -> None:
-    apply(g, n, "Gather", n.inputs, axis=-1)
+    g.apply(n, "Gather", n.inputs, axis=-1)

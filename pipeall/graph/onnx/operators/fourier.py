@@ -80,7 +80,7 @@ def _dft(g: Builder, n: OnnxNode) -> None:
         x = g.emit(n, "transpose", [x], part="last", perm=(*others, axis, rank - 1))
     rest = tuple(sizes[a] for a in others)
     x = g.reshape(n, x, (*rest, met * parts), part="numbers")
-    weight = g.keep(matrix.reshape(count * made, -1), f"{n.outputs[0]}/transform")
+    weight = g.new_constant(n, matrix.reshape(count * made, -1), "transform")
     y = g.emit(n, "fc", [x, weight, zeros(g, n, count * made)], part="product", axis=len(rest))
     if axis == rank - 2:
         g.reshape(n, y, (*rest, count, made))
@@ -110,7 +110,7 @@ def _stft(g: Builder, n: OnnxNode) -> None:
     x = g.emit(n, "transpose", [x], part="parts", perm=(0, 2, 1))
     x = g.reshape(n, x, (signals, parts, 1, length), part="row")
     weight = matrix.reshape(2 * count, size, parts).transpose(0, 2, 1)[:, :, None]
-    operands = [x, g.keep(np.ascontiguousarray(weight), f"{n.outputs[0]}/transform"), zeros(g, n, 2 * count)]
+    operands = [x, g.new_constant(n, np.ascontiguousarray(weight), "transform"), zeros(g, n, 2 * count)]
     y = g.emit(n, "conv", operands, part="frames", strides=(1, step))
     y = g.reshape(n, y, (signals, count, 2, g.shape(y)[3]), part="frequencies")
     g.emit(n, "transpose", [y], perm=(0, 3, 1, 2))

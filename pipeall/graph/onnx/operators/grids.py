@@ -12,7 +12,6 @@ from math import prod
 import numpy as np
 
 from ..read.build import Builder, OnnxNode, operator
-from .microsoft import apply, constant, number
 
 
 @operator("AffineGrid", "align_corners", "constant size")
@@ -26,11 +25,11 @@ def _affine_grid(g: Builder, n: OnnxNode) -> None:
     corners = n.get("align_corners", int, 0)
     axes = [_coordinates(count, bool(corners)) for count in places]
     points = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(places)], -1)  # x before y before z
-    base = g.named_value(n, "points", points.reshape(1, -1, dims + 1).astype(np.float32))
-    turned = apply(g, n, "Transpose", [n.inputs[0]], "turned", perm=[0, 2, 1])
-    rows = apply(g, n, "MatMul", [base, turned], "rows")
-    shape = g.named_value(n, "shape", np.array([size[0], *places, dims]))
-    apply(g, n, "Reshape", [rows, shape])
+    base = g.named(n, points.reshape(1, -1, dims + 1).astype(np.float32), "points")
+    turned = g.apply(n, "Transpose", [n.inputs[0]], "turned", perm=[0, 2, 1])
+    rows = g.apply(n, "MatMul", [base, turned], "rows")
+    shape = g.named(n, np.array([size[0], *places, dims]), "shape")
+    g.apply(n, "Reshape", [rows, shape])
 
 
 def _coordinates(count: int, corners: bool) -> np.ndarray:
@@ -67,35 +66,35 @@ def _sample_volume(g: Builder, n: OnnxNode, mode: str, padding: str, corners: bo
     if mode not in ("linear", "nearest") or padding not in ("zeros", "border", "reflection"):
         n.fail(f"volumes are sampled linear or nearest, with zeros, border or reflection, got {mode}, {padding}")
     (samples, channels, *sizes), count = shape, prod(places[:4])
-    x = apply(g, n, "Transpose", n.inputs[:1], "last", perm=[0, 2, 3, 4, 1])
-    table = apply(g, n, "Reshape", [x, constant(g, n, np.array([-1, channels]), "table/shape")], "table")
-    at = apply(g, n, "Reshape", [n.inputs[1], constant(g, n, np.array([count, 3]), "places/shape")], "places")
+    x = g.apply(n, "Transpose", n.inputs[:1], "last", perm=[0, 2, 3, 4, 1])
+    table = g.apply(n, "Reshape", [x, g.named(n, np.array([-1, channels]), "table/shape")], "table")
+    at = g.apply(n, "Reshape", [n.inputs[1], g.named(n, np.array([count, 3]), "places/shape")], "places")
     at = _placed(g, n, at, np.array([sizes[::-1]], np.float32), mode, padding, corners)
     axes = [_axis(g, n, at, 2 - i, size, mode, padding) for i, size in enumerate(sizes)]
     start = np.repeat(np.arange(samples), count // samples)[:, None] * prod(sizes)
     total = ""
     for corner, elements in enumerate(product(*axes)):
         part = f"corner{corner}"
-        rows = constant(g, n, start, f"{part}/start")
+        rows = g.named(n, start, f"{part}/start")
         step = prod(sizes)
         for i, (place, _) in enumerate(elements):
             step //= sizes[i]
-            far = apply(g, n, "Mul", [place, constant(g, n, np.array(step), f"{part}/step{i}")], f"{part}/far{i}")
-            rows = apply(g, n, "Add", [rows, far], f"{part}/rows{i}")
-        rows = apply(g, n, "Squeeze", [rows, constant(g, n, np.array([1]), f"{part}/axis")], f"{part}/rows")
-        rows_read = apply(g, n, "Gather", [table, rows], f"{part}/found", axis=0)
+            far = g.apply(n, "Mul", [place, g.named(n, np.array(step), f"{part}/step{i}")], f"{part}/far{i}")
+            rows = g.apply(n, "Add", [rows, far], f"{part}/rows{i}")
+        rows = g.apply(n, "Squeeze", [rows, g.named(n, np.array([1]), f"{part}/axis")], f"{part}/rows")
+        rows_read = g.apply(n, "Gather", [table, rows], f"{part}/found", axis=0)
         for i, (_, share) in enumerate(elements):
-            rows_read = apply(g, n, "Mul", [rows_read, share], f"{part}/share{i}") if share else rows_read
-        total = apply(g, n, "Add", [total, rows_read], f"{part}/sum") if total else rows_read
-    whole = constant(g, n, np.array([*places[:4], channels]), "whole/shape")
-    apply(g, n, "Transpose", [apply(g, n, "Reshape", [total, whole], "whole")], perm=[0, 4, 1, 2, 3])
+            rows_read = g.apply(n, "Mul", [rows_read, share], f"{part}/share{i}") if share else rows_read
+        total = g.apply(n, "Add", [total, rows_read], f"{part}/sum") if total else rows_read
+    whole = g.named(n, np.array([*places[:4], channels]), "whole/shape")
+    g.apply(n, "Transpose", [g.apply(n, "Reshape", [total, whole], "whole")], perm=[0, 4, 1, 2, 3])
 
 
 def _placed(g: Builder, n: OnnxNode, at: str, sizes: np.ndarray, mode: str, padding: str, corners: bool) -> str:
     """Places in elements: x, y and z, in the tensor or, for zeros, one element beside it."""
 
     def step(op: str, operand: np.ndarray, part: str) -> str:
-        return apply(g, n, op, [at, constant(g, n, operand.astype(np.float32), f"{part}/number")], part)
+        return g.apply(n, op, [at, g.named(n, operand.astype(np.float32), f"{part}/number")], part)
 
     one, half = np.ones((1, 1)), np.full((1, 1), 0.5)
     at = step("Add", one, "from0")
@@ -107,17 +106,17 @@ def _placed(g: Builder, n: OnnxNode, at: str, sizes: np.ndarray, mode: str, padd
         at = step("Sub", one, "inner")
         at = step("Mul", half, "elements")
     if mode == "nearest":
-        at = apply(g, n, "Round", [at], "nearest")
+        at = g.apply(n, "Round", [at], "nearest")
     if padding == "reflection":  # a wave between the borders
         low, reach = (0, np.maximum(sizes - 1, 1)) if corners else (-0.5, sizes)
         at = step("Sub", np.full((1, 1), low), "wave/from")
-        at = apply(g, n, "Abs", [at], "wave/beyond")
-        turns = apply(g, n, "Floor", [step("Div", 2 * reach, "wave/share")], "wave/turns")
-        far = apply(g, n, "Mul", [turns, constant(g, n, (2 * reach).astype(np.float32), "wave/whole")], "wave/far")
-        at = apply(g, n, "Sub", [at, far], "wave/rest")
+        at = g.apply(n, "Abs", [at], "wave/beyond")
+        turns = g.apply(n, "Floor", [step("Div", 2 * reach, "wave/share")], "wave/turns")
+        far = g.apply(n, "Mul", [turns, g.named(n, (2 * reach).astype(np.float32), "wave/whole")], "wave/far")
+        at = g.apply(n, "Sub", [at, far], "wave/rest")
         at = step("Sub", reach, "wave/turned")
-        at = apply(g, n, "Abs", [at], "wave/height")
-        at = apply(g, n, "Neg", [at], "wave/down")
+        at = g.apply(n, "Abs", [at], "wave/height")
+        at = g.apply(n, "Neg", [at], "wave/down")
         at = step("Add", reach + low, "wave")
     beside = float(padding == "zeros")
     at = step("Max", np.full((1, 1), -beside), "above")
@@ -126,15 +125,15 @@ def _placed(g: Builder, n: OnnxNode, at: str, sizes: np.ndarray, mode: str, padd
 
 def _axis(g: Builder, n: OnnxNode, at: str, column: int, size: int, mode: str, padding: str) -> Axis:
     part = "xyz"[column]
-    cut = [constant(g, n, np.array([v]), f"{part}/{k}") for k, v in (("from", column), ("to", column + 1), ("axis", 1))]
-    place = apply(g, n, "Slice", [at, *cut], part)
+    cut = [g.named(n, np.array([v]), f"{part}/{k}") for k, v in (("from", column), ("to", column + 1), ("axis", 1))]
+    place = g.apply(n, "Slice", [at, *cut], part)
     if mode == "nearest":
         return [_element(g, n, place, "", size, padding, f"{part}/near")]
-    low = apply(g, n, "Floor", [place], f"{part}/floor")
-    one = number(g, n, 1.0)
-    after = apply(g, n, "Sub", [place, low], f"{part}/after")
-    before = apply(g, n, "Sub", [one, after], f"{part}/before")
-    high = apply(g, n, "Add", [low, one], f"{part}/next")
+    low = g.apply(n, "Floor", [place], f"{part}/floor")
+    one = g.named(n, 1.0)
+    after = g.apply(n, "Sub", [place, low], f"{part}/after")
+    before = g.apply(n, "Sub", [one, after], f"{part}/before")
+    high = g.apply(n, "Add", [low, one], f"{part}/next")
     return [
         _element(g, n, low, before, size, padding, f"{part}/low"),
         _element(g, n, high, after, size, padding, f"{part}/high"),
@@ -143,8 +142,8 @@ def _axis(g: Builder, n: OnnxNode, at: str, column: int, size: int, mode: str, p
 
 def _element(g: Builder, n: OnnxNode, at: str, share: str, size: int, padding: str, part: str) -> tuple[str, str]:
     """Numbers of elements, and their share: nothing beside the tensor where that is zeros."""
-    inside = apply(g, n, "Clip", [at, number(g, n, 0.0), number(g, n, size - 1.0)], part)
+    inside = g.apply(n, "Clip", [at, g.named(n, 0.0), g.named(n, size - 1.0)], part)
     if padding == "zeros":
-        known = apply(g, n, "Cast", [apply(g, n, "Equal", [at, inside], f"{part}/same")], f"{part}/known", to=1)
-        share = apply(g, n, "Mul", [share, known], f"{part}/share") if share else known
-    return apply(g, n, "Cast", [inside], f"{part}/number", to=7), share
+        known = g.apply(n, "Cast", [g.apply(n, "Equal", [at, inside], f"{part}/same")], f"{part}/known", to=1)
+        share = g.apply(n, "Mul", [share, known], f"{part}/share") if share else known
+    return g.apply(n, "Cast", [inside], f"{part}/number", to=7), share

@@ -25,7 +25,7 @@ def _indices(g: Builder, n: OnnxNode, i: int, limits: tuple[int, ...] | int) -> 
         if outside.any():
             n.fail(f"index {value[outside].reshape(-1)[0]} is outside of an axis of {limits}")
         if value.dtype.name not in ("int32", "int64"):
-            return g.keep(value.astype(np.int64), f"{n.outputs[0]}/indices")
+            return g.new_constant(n, value.astype(np.int64), "indices")
     name = g.operand(n, i)
     if g.dtype(name) not in ("int32", "int64"):
         n.fail(f"input {i} ({n.inputs[i]!r}) must hold integers, got {g.dtype(name)}")
@@ -123,7 +123,7 @@ def _put_in_box(g: Builder, n: OnnxNode, x: np.ndarray | str, box: list[range], 
         ranges = [*left[:axis], range(begin, end), *whole[axis + 1 :]]
         if isinstance(x, np.ndarray):
             cut = x[tuple(slice(chosen.start, chosen.stop) for chosen in ranges)]
-            return [g.keep(cut, f"{n.outputs[0]}/around", infinite=True)]
+            return [g.new_constant(n, cut, "around", infinite=True)]
         result = x
         for i, chosen in enumerate(ranges):
             if chosen != whole[i]:
@@ -137,7 +137,7 @@ def _put_in_box(g: Builder, n: OnnxNode, x: np.ndarray | str, box: list[range], 
         if not partial:
             g.bind(n, updates)
             return
-        kept = g.keep(updates, f"{n.outputs[0]}/updates", infinite=True)
+        kept = g.new_constant(n, updates, "updates", infinite=True)
     else:
         kept = g.reshape(n, updates, inner, part="updates" if partial else "")
     for axis in reversed(partial):
@@ -179,7 +179,7 @@ def compressed(g: Builder, n: OnnxNode) -> None:
     chosen = np.flatnonzero(condition.reshape(-1))
     if not chosen.size or chosen[-1] >= g.shape(x)[axis]:
         n.fail(f"the condition picks {chosen.size} elements of axis {axis} of {g.shape(x)}")
-    g.emit(n, "gather", [x, g.keep(chosen, f"{n.outputs[0]}/indices")], axis=axis)
+    g.emit(n, "gather", [x, g.new_constant(n, chosen, "indices")], axis=axis)
 
 
 @operator("OneHot", "axis", "constant depth and values")
@@ -199,7 +199,7 @@ def _one_hot(g: Builder, n: OnnxNode) -> None:
     places = places.reshape((1,) * (rank - places.ndim) + places.shape)
 
     def constant(array: np.ndarray, name: str) -> str:
-        return g.keep(array, f"{n.outputs[0]}/{name}")
+        return g.new_constant(n, array, f"{name}")
 
     above = g.emit(n, "equal", [indices, constant(places, "places")], part="above")
     below = g.emit(n, "equal", [indices, constant(places - count, "negative")], part="below")

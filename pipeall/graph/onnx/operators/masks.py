@@ -66,9 +66,9 @@ def fill(g: Builder, n: OnnxNode) -> None:
         if isinstance(x, np.ndarray):
             g.bind(n, np.where(chosen, number.astype(x.dtype), x))
             return
-        mask = g.keep(chosen, f"{n.outputs[0]}/places")
+        mask = g.new_constant(n, chosen, "places")
     else:
         mask = g.reshape(n, g.cast(n, mask, "bool", part="mask"), places, part="places")
     x = g.operand(n, 0)
-    value = g.keep(np.full((1,) * len(shape), number, g.dtype(x)), f"{n.outputs[0]}/number", infinite=True)
+    value = g.new_constant(n, np.full((1,) * len(shape), number, g.dtype(x)), "number", infinite=True)
     g.emit(n, "where", [mask, value, x])

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..read.build import Builder, OnnxNode, operator
+from ..read.build import OPSET, Builder, OnnxNode, operator
 from ..read.element_types import unpacked
 
-OPSET = 23  # of the operators that are written here
 CONV = "auto_pad dilations group kernel_shape pads strides"
 ACTIVATIONS = {  # of fused operators, with the names of their parameters
     "Relu": (),
@@ -27,46 +26,21 @@ def ms(names: str) -> str:
     return " ".join(f"com.microsoft.{name}" for name in names.split())
 
 
-def apply(g: Builder, n: OnnxNode, op: str, inputs: Sequence[str], part: str = "", **attrs: Any) -> str:
-    """What an operator of ONNX makes of tensors by their ONNX names: the first output of ``n``, or with ``part``
-    something on the way; its ONNX name."""
-    name = g.fresh(f"{n.outputs[0]}/{part}") if part else n.outputs[0]
-    g.convert(OnnxNode(name if part else n.name, op, tuple(inputs), (name,), attrs, OPSET))
-    return name
-
-
-def given(g: Builder, n: OnnxNode, i: int) -> str:
-    """The ONNX name of an input that must be there."""
-    g.value(n, i)
-    return n.inputs[i]
-
-
-def constant(g: Builder, n: OnnxNode, value: np.ndarray, part: str) -> str:
-    """A constant by its ONNX name."""
-    name = g.fresh(f"{n.outputs[0]}/{part}")
-    g.values[name] = value
-    return name
-
-
-def number(g: Builder, n: OnnxNode, value: float) -> str:
-    return constant(g, n, np.array(value, np.float32), f"{value}")
-
-
 def _activated(g: Builder, n: OnnxNode, x: str, parameters: Sequence[float]) -> None:
     """The activation that the attribute names, of ``x``, as the output of the node."""
     name = n.get("activation", str)
     if name not in ACTIVATIONS or len(parameters) != len(ACTIVATIONS[name]):
         n.fail(f"activation {name!r} with {len(parameters)} parameters is not supported")
     if name == "Clip":
-        apply(g, n, "Clip", [x, *(number(g, n, bound) for bound in parameters)])
+        g.apply(n, "Clip", [x, *(g.named(n, bound) for bound in parameters)])
     else:
-        apply(g, n, name, [x], **dict(zip(ACTIVATIONS[name], parameters, strict=True)))
+        g.apply(n, name, [x], **dict(zip(ACTIVATIONS[name], parameters, strict=True)))
 
 
 def _conv(g: Builder, n: OnnxNode, x: str, part: str) -> str:
     """The convolution of ``x`` with the node's weight and bias."""
     attrs = {name: value for name, value in n.attrs.items() if name in CONV.split()}
-    return apply(g, n, "Conv", [x, *n.inputs[1:3]], part, **attrs)
+    return g.apply(n, "Conv", [x, *n.inputs[1:3]], part, **attrs)
 
 
 @operator(ms("FusedConv"), f"{CONV} activation activation_params", "as Conv")
@@ -75,7 +49,7 @@ def convolved(g: Builder, n: OnnxNode) -> None:
     summed, fused = g.has(n, 3), bool(n.attrs.get("activation"))
     x = _conv(g, n, n.inputs[0], "conv" if summed or fused else "")
     if summed:
-        x = apply(g, n, "Add", [x, n.inputs[3]], "sum" if fused else "")
+        x = g.apply(n, "Add", [x, n.inputs[3]], "sum" if fused else "")
     if fused:
         _activated(g, n, x, n.get("activation_params", list, []))
 
@@ -83,13 +57,13 @@ def convolved(g: Builder, n: OnnxNode) -> None:
 def with_channels_first(g: Builder, n: OnnxNode, op: str, inputs: Sequence[str], part: str = "", **attrs: Any) -> str:
     """As ``apply``, where ``channels_last`` says so of input 0 with its channels last."""
     if not n.get("channels_last", int, n.op.startswith("com.microsoft.Nhwc")):
-        return apply(g, n, op, inputs, part, **attrs)
+        return g.apply(n, op, inputs, part, **attrs)
     axes = list(range(len(g.shape_of(g.values[inputs[0]]))))
     if len(axes) < 3:
         n.fail(f"expected samples, pixels and channels, got rank {len(axes)}")
-    x = apply(g, n, "Transpose", inputs[:1], f"{part}/channels", perm=[0, axes[-1], *axes[1:-1]])
-    y = apply(g, n, op, [x, *inputs[1:]], f"{part}/first", **attrs)
-    return apply(g, n, "Transpose", [y], part, perm=[0, *axes[2:], 1])
+    x = g.apply(n, "Transpose", inputs[:1], f"{part}/channels", perm=[0, axes[-1], *axes[1:-1]])
+    y = g.apply(n, op, [x, *inputs[1:]], f"{part}/first", **attrs)
+    return g.apply(n, "Transpose", [y], part, perm=[0, *axes[2:], 1])
 
 
 @operator(ms("NhwcMaxPool"), "auto_pad ceil_mode dilations kernel_shape pads strides", "the pixels are NHWC")
@@ -104,7 +78,7 @@ def _nhwc_conv(g: Builder, n: OnnxNode) -> None:
     part = "conv" if g.has(n, 3) or fused else ""
     x = with_channels_first(g, n, "Conv", n.inputs[:3], part, **attrs)
     if g.has(n, 3):
-        x = apply(g, n, "Add", [x, n.inputs[3]], "sum" if fused else "")
+        x = g.apply(n, "Add", [x, n.inputs[3]], "sum" if fused else "")
     if fused:
         _activated(g, n, x, n.get("activation_params", list, []))
 
@@ -117,7 +91,7 @@ def _nhwc_conv(g: Builder, n: OnnxNode) -> None:
 def _fused_gemm(g: Builder, n: OnnxNode) -> None:
     attrs = {name: value for name, value in n.attrs.items() if name in ("alpha", "beta", "transA", "transB")}
     fused = bool(n.attrs.get("activation"))
-    x = apply(g, n, "Gemm", n.inputs, "product" if fused else "", **attrs)
+    x = g.apply(n, "Gemm", n.inputs, "product" if fused else "", **attrs)
     if fused:
         given = (n.get(f"activation_{name}", float, 0.0) for name in ("alpha", "beta"))
         _activated(g, n, x, list(given)[: len(ACTIVATIONS.get(n.get("activation", str), ()))])
@@ -134,34 +108,34 @@ def _fused_matmul(g: Builder, n: OnnxNode) -> None:
         if n.get(f"trans{name}", int, 0) and len(axes) > 1:
             axes[-2:] = axes[:-3:-1]
         if axes != sorted(axes):
-            factors[i] = apply(g, n, "Transpose", [factors[i]], name, perm=axes)
-    x = apply(g, n, "MatMul", factors, "product" if alpha != 1 else "")
+            factors[i] = g.apply(n, "Transpose", [factors[i]], name, perm=axes)
+    x = g.apply(n, "MatMul", factors, "product" if alpha != 1 else "")
     if alpha != 1:
-        apply(g, n, "Mul", [x, number(g, n, alpha)])
+        g.apply(n, "Mul", [x, g.named(n, alpha)])
 
 
 @operator(ms("Gelu BiasGelu FastGelu"))
 def _gelu(g: Builder, n: OnnxNode) -> None:
-    x = apply(g, n, "Add", n.inputs[:2], "sum") if g.has(n, 1) else n.inputs[0]
-    apply(g, n, "Gelu", [x], approximate="tanh" if n.op.endswith("FastGelu") else "none")
+    x = g.apply(n, "Add", n.inputs[:2], "sum") if g.has(n, 1) else n.inputs[0]
+    g.apply(n, "Gelu", [x], approximate="tanh" if n.op.endswith("FastGelu") else "none")
 
 
 @operator(ms("QuickGelu"), "alpha")
 def _quick_gelu(g: Builder, n: OnnxNode) -> None:
     """x sigmoid(alpha x)"""
-    scaled = apply(g, n, "Mul", [n.inputs[0], number(g, n, n.get("alpha", float, 1.702))], "scaled")
-    apply(g, n, "Mul", [n.inputs[0], apply(g, n, "Sigmoid", [scaled], "gate")])
+    scaled = g.apply(n, "Mul", [n.inputs[0], g.named(n, n.get("alpha", float, 1.702))], "scaled")
+    g.apply(n, "Mul", [n.inputs[0], g.apply(n, "Sigmoid", [scaled], "gate")])
 
 
 @operator("SimplifiedLayerNormalization", "axis epsilon stash_type", "one result")
 def _simple_layer_norm(g: Builder, n: OnnxNode) -> None:
     """RMSNormalization as onnxruntime writes it, in ONNX's own domain."""
-    apply(g, n, "RMSNormalization", n.inputs, **n.attrs)
+    g.apply(n, "RMSNormalization", n.inputs, **n.attrs)
 
 
 @operator(ms("LayerNormalization"), "axis epsilon stash_type", "as LayerNormalization; one result")
 def _layer_norm(g: Builder, n: OnnxNode) -> None:
-    apply(g, n, "LayerNormalization", n.inputs, **n.attrs)
+    g.apply(n, "LayerNormalization", n.inputs, **n.attrs)
 
 
 @operator(ms("SkipLayerNormalization SkipSimplifiedLayerNormalization"), "epsilon", "without mean and deviation")
@@ -171,12 +145,12 @@ def _skip_layer_norm(g: Builder, n: OnnxNode) -> None:
     bias = 3 if simple else 4
     for i in range(3):
         g.value(n, i)  # raises where it is absent
-    total = apply(g, n, "Add", n.inputs[:2], "sum")
+    total = g.apply(n, "Add", n.inputs[:2], "sum")
     if g.has(n, bias):
-        total = apply(g, n, "Add", [total, n.inputs[bias]], "biased")
+        total = g.apply(n, "Add", [total, n.inputs[bias]], "biased")
     scale = n.inputs[2:3] if simple else n.inputs[2:4]
     op = "RMSNormalization" if simple else "LayerNormalization"
-    apply(g, n, op, [total, *scale], axis=-1, epsilon=n.get("epsilon", float, 1e-12 if not simple else 1e-5))
+    g.apply(n, op, [total, *scale], axis=-1, epsilon=n.get("epsilon", float, 1e-12 if not simple else 1e-5))
     if len(n.outputs) > 3 and n.outputs[3]:
         g.bind(n, g.values[total], 3)
 
@@ -186,15 +160,15 @@ def _skip_layer_norm(g: Builder, n: OnnxNode) -> None:
 
 def _product(g: Builder, n: OnnxNode, a: str, b: str, bias: int) -> None:
     """a times b, plus input ``bias`` where it is there."""
-    y = apply(g, n, "MatMul", [a, b], "product" if g.has(n, bias) else "")
+    y = g.apply(n, "MatMul", [a, b], "product" if g.has(n, bias) else "")
     if g.has(n, bias):
-        apply(g, n, "Add", [y, n.inputs[bias]])
+        g.apply(n, "Add", [y, n.inputs[bias]])
 
 
 def _dequantized(g: Builder, n: OnnxNode, i: int, scale: int, zero: int, part: str) -> str:
     """The integers of input i as real numbers; there may be a scale for each place of the last axis."""
-    inputs = [given(g, n, i), given(g, n, scale), n.inputs[zero] if g.has(n, zero) else ""]
-    return apply(g, n, "DequantizeLinear", inputs, part, axis=len(g.shape_of(g.value(n, i))) - 1)
+    inputs = [g.given(n, i), g.given(n, scale), n.inputs[zero] if g.has(n, zero) else ""]
+    return g.apply(n, "DequantizeLinear", inputs, part, axis=len(g.shape_of(g.value(n, i))) - 1)
 
 
 @operator(ms("MatMulIntegerToFloat"), limits="int8 and uint8, computed in float32")
@@ -207,7 +181,7 @@ def _dynamic(g: Builder, n: OnnxNode) -> None:
     """The first operand is put on the 256 levels of its own range."""
     parts = tuple(g.fresh(f"{n.outputs[0]}/{part}") for part in ("levels", "scale", "zero"))
     g.convert(OnnxNode(parts[0], "DynamicQuantizeLinear", n.inputs[:1], parts, {}, OPSET))
-    a = apply(g, n, "DequantizeLinear", parts, "a")
+    a = g.apply(n, "DequantizeLinear", parts, "a")
     _product(g, n, a, _dequantized(g, n, 1, 2, 3, "b"), 4)
 
 
@@ -235,7 +209,7 @@ def _n_bits(g: Builder, n: OnnxNode) -> None:
     scale = _by_block(n, 2, g.floats(n, 2), (rows, count))
     zero = np.float32(2 ** (bits - 1)) if not g.has(n, 3) else _zeros(g, n, bits, (rows, count))[:, groups]
     weight = (levels[:, :columns] - zero) * scale[:, groups]
-    _product(g, n, n.inputs[0], constant(g, n, weight.astype(np.float32).T, "weight"), 5)
+    _product(g, n, n.inputs[0], g.named(n, weight.astype(np.float32).T, "weight"), 5)
 
 
 def _by_block(n: OnnxNode, i: int, values: np.ndarray, shape: tuple[int, int]) -> np.ndarray:

@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 
 from ..read.build import Builder, OnnxNode, operator
-from .microsoft import apply, constant, given, ms, number
+from .microsoft import ms
 
 HIDDEN = -10000.0  # what is added to the score of a key that a mask hides
 
@@ -22,14 +22,14 @@ def _heads(g: Builder, n: OnnxNode, x: str, heads: int, part: str) -> str:
     shape = _shape(g, x)
     if len(shape) != 3 or heads < 1 or shape[2] % heads:
         n.fail(f"cannot split {shape} into {heads} heads")
-    split = constant(g, n, np.array([*shape[:2], heads, shape[2] // heads]), f"{part}/shape")
-    return apply(g, n, "Transpose", [apply(g, n, "Reshape", [x, split], f"{part}/split")], part, perm=[0, 2, 1, 3])
+    split = g.named(n, np.array([*shape[:2], heads, shape[2] // heads]), f"{part}/shape")
+    return g.apply(n, "Transpose", [g.apply(n, "Reshape", [x, split], f"{part}/split")], part, perm=[0, 2, 1, 3])
 
 
 def _part(g: Builder, n: OnnxNode, x: str, start: int, stop: int, axis: int, part: str) -> str:
-    cut = [constant(g, n, np.array([value]), f"{part}/{name}") for name, value in
+    cut = [g.named(n, np.array([value]), f"{part}/{name}") for name, value in
            (("start", start), ("stop", stop), ("axis", axis))]  # fmt: skip
-    return apply(g, n, "Slice", [x, *cut], part)
+    return g.apply(n, "Slice", [x, *cut], part)
 
 
 def _attended(g: Builder, n: OnnxNode, q: str, k: str, v: str, biases: list[str], past: int = 0) -> None:
@@ -38,18 +38,18 @@ def _attended(g: Builder, n: OnnxNode, q: str, k: str, v: str, biases: list[str]
     (count, heads, length, size), keys, values = _shape(g, q), _shape(g, k), _shape(g, v)
     if keys[:2] != (count, heads) or keys[3] != size or values[:3] != keys[:3]:
         n.fail(f"q {(count, heads, length, size)}, k {keys} and v {values} do not fit")
-    turned = apply(g, n, "Transpose", [k], "columns", perm=[0, 1, 3, 2])
+    turned = g.apply(n, "Transpose", [k], "columns", perm=[0, 1, 3, 2])
     scale = n.get("scale", float, 0.0) or 1 / sqrt(size)
-    scores = apply(g, n, "Mul", [apply(g, n, "MatMul", [q, turned], "products"), number(g, n, scale)], "scores")
+    scores = g.apply(n, "Mul", [g.apply(n, "MatMul", [q, turned], "products"), g.named(n, scale)], "scores")
     if n.get("unidirectional", int, 0):
         seen = np.tri(length, keys[2], past, dtype=bool)
         seen[-1] = True  # also where there are more keys than queries: as in onnxruntime
-        biases = [*biases, constant(g, n, np.where(seen, 0, np.finfo(np.float32).min).astype(np.float32), "causal")]
+        biases = [*biases, g.named(n, np.where(seen, 0, np.finfo(np.float32).min).astype(np.float32), "causal")]
     for i, bias in enumerate(biases):
-        scores = apply(g, n, "Add", [scores, bias], f"masked{i}")
-    rows = apply(g, n, "MatMul", [apply(g, n, "Softmax", [scores], "probabilities", axis=-1), v], "heads")
-    rows = apply(g, n, "Transpose", [rows], "rows", perm=[0, 2, 1, 3])
-    apply(g, n, "Reshape", [rows, constant(g, n, np.array([count, length, heads * values[3]]), "joined")])
+        scores = g.apply(n, "Add", [scores, bias], f"masked{i}")
+    rows = g.apply(n, "MatMul", [g.apply(n, "Softmax", [scores], "probabilities", axis=-1), v], "heads")
+    rows = g.apply(n, "Transpose", [rows], "rows", perm=[0, 2, 1, 3])
+    g.apply(n, "Reshape", [rows, g.named(n, np.array([count, length, heads * values[3]]), "joined")])
 
 
 def _mask(g: Builder, n: OnnxNode, i: int, count: int, total: int) -> list[str]:
@@ -58,29 +58,29 @@ def _mask(g: Builder, n: OnnxNode, i: int, count: int, total: int) -> list[str]:
         return []
     mask, shape = n.inputs[i], g.shape_of(g.value(n, i))
     if len(shape) == 1:
-        places = constant(g, n, np.arange(total)[None], "places")
-        ends = apply(g, n, "Cast", [mask], "ends", to=7)
+        places = g.named(n, np.arange(total)[None], "places")
+        ends = g.apply(n, "Cast", [mask], "ends", to=7)
         if shape == (count,):
-            seen = apply(g, n, "Less", [places, _column(g, n, ends, 0, count, "last")], "seen")
+            seen = g.apply(n, "Less", [places, _column(g, n, ends, 0, count, "last")], "seen")
         elif shape == (2 * count,):
-            below = apply(g, n, "Less", [places, _column(g, n, ends, 0, count, "last")], "below")
+            below = g.apply(n, "Less", [places, _column(g, n, ends, 0, count, "last")], "below")
             above = _column(g, n, ends, count, 2 * count, "first")
-            seen = apply(g, n, "And", [below, apply(g, n, "GreaterOrEqual", [places, above], "above")], "seen")
+            seen = g.apply(n, "And", [below, g.apply(n, "GreaterOrEqual", [places, above], "above")], "seen")
         else:
             n.fail(f"mask {shape} is not supported for {count} samples")
     elif shape in ((count, total), (1, total)) or len(shape) == 3:
-        seen = apply(g, n, "Cast", [mask], "seen", to=9)
+        seen = g.apply(n, "Cast", [mask], "seen", to=9)
     else:
         n.fail(f"mask {shape} is not supported for {count} samples of {total} keys")
-    axes = constant(g, n, np.array([1, 2] if len(shape) < 3 else [1]), "mask/axes")
-    seen = apply(g, n, "Unsqueeze", [seen, axes], "mask/seen")
-    hidden = number(g, n, n.get("mask_filter_value", float, HIDDEN))
-    return [apply(g, n, "Where", [seen, number(g, n, 0.0), hidden], "mask")]
+    axes = g.named(n, np.array([1, 2] if len(shape) < 3 else [1]), "mask/axes")
+    seen = g.apply(n, "Unsqueeze", [seen, axes], "mask/seen")
+    hidden = g.named(n, n.get("mask_filter_value", float, HIDDEN))
+    return [g.apply(n, "Where", [seen, g.named(n, 0.0), hidden], "mask")]
 
 
 def _column(g: Builder, n: OnnxNode, x: str, start: int, stop: int, part: str) -> str:
     cut = _part(g, n, x, start, stop, 0, f"{part}/cut")
-    return apply(g, n, "Unsqueeze", [cut, constant(g, n, np.array([1]), f"{part}/axes")], part)
+    return g.apply(n, "Unsqueeze", [cut, g.named(n, np.array([1]), f"{part}/axes")], part)
 
 
 def _bias(g: Builder, n: OnnxNode, i: int) -> list[str]:
@@ -95,7 +95,7 @@ def _length(g: Builder, n: OnnxNode, i: int) -> int:
 
 def _appended(g: Builder, n: OnnxNode, past: str, x: str, part: str) -> str:
     """Keys or values of the past, and those of now."""
-    return apply(g, n, "Concat", [past, x], f"{part}/all", axis=2) if past else x
+    return g.apply(n, "Concat", [past, x], f"{part}/all", axis=2) if past else x
 
 
 def _leaves(g: Builder, n: OnnxNode, output: int, x: str) -> None:
@@ -111,10 +111,10 @@ def _leaves(g: Builder, n: OnnxNode, output: int, x: str) -> None:
 def _attention(g: Builder, n: OnnxNode) -> None:
     if g.has(n, 6) or n.get("do_rotary", int, 0) or n.get("past_present_share_buffer", int, 0):
         n.fail("do_rotary and a shared buffer of the past are not supported")
-    x, heads = given(g, n, 0), n.get("num_heads", int)
-    y = apply(g, n, "MatMul", [x, given(g, n, 1)], "projected")
+    x, heads = g.given(n, 0), n.get("num_heads", int)
+    y = g.apply(n, "MatMul", [x, g.given(n, 1)], "projected")
     if g.has(n, 2):
-        y = apply(g, n, "Add", [y, n.inputs[2]], "biased")
+        y = g.apply(n, "Add", [y, n.inputs[2]], "biased")
     shape = _shape(g, y)
     if len(shape) != 3:
         n.fail(f"expected (samples, length, size), got {shape}")
@@ -126,14 +126,14 @@ def _attention(g: Builder, n: OnnxNode) -> None:
         _heads(g, n, _part(g, n, y, int(ends[i]), int(ends[i + 1]), 2, f"{name}/part"), heads, name)
         for i, name in enumerate("qkv")
     )
-    past, axis = _length(g, n, 4), constant(g, n, np.array([0]), "past/axis")
+    past, axis = _length(g, n, 4), g.named(n, np.array([0]), "past/axis")
     if g.has(n, 4):
-        kept = [apply(g, n, "Squeeze", [_part(g, n, n.inputs[4], i, i + 1, 0, f"{name}/cut"), axis], f"{name}/past")
+        kept = [g.apply(n, "Squeeze", [_part(g, n, n.inputs[4], i, i + 1, 0, f"{name}/cut"), axis], f"{name}/past")
                 for i, name in enumerate("kv")]  # fmt: skip
         k, v = (_appended(g, n, kept[i], x, name) for i, (x, name) in enumerate(((k, "k"), (v, "v"))))
     if any(n.outputs[1:2]):
-        present = [apply(g, n, "Unsqueeze", [x, axis], f"{name}/present") for x, name in ((k, "k"), (v, "v"))]
-        _leaves(g, n, 1, apply(g, n, "Concat", present, "present", axis=0))
+        present = [g.apply(n, "Unsqueeze", [x, axis], f"{name}/present") for x, name in ((k, "k"), (v, "v"))]
+        _leaves(g, n, 1, g.apply(n, "Concat", present, "present", axis=0))
     _attended(g, n, q, k, v, [*_mask(g, n, 3, shape[0], past + shape[1]), *_bias(g, n, 5)], past)
 
 
@@ -144,8 +144,8 @@ def _attention(g: Builder, n: OnnxNode) -> None:
 )
 def _quantized_attention(g: Builder, n: OnnxNode) -> None:
     inputs = [n.inputs[i] if g.has(n, i) else "" for i in range(9)]
-    x = apply(g, n, "DequantizeLinear", [inputs[i] for i in (0, 3, 6)], "x")
-    weight = apply(g, n, "DequantizeLinear", [inputs[i] for i in (1, 4, 7)], "weight", axis=1)
+    x = g.apply(n, "DequantizeLinear", [inputs[i] for i in (0, 3, 6)], "x")
+    weight = g.apply(n, "DequantizeLinear", [inputs[i] for i in (1, 4, 7)], "weight", axis=1)
     _attention(g, replace(n, inputs=(x, weight, inputs[2], inputs[5], inputs[8])))
 
 
@@ -153,13 +153,13 @@ def _quantized_attention(g: Builder, n: OnnxNode) -> None:
 def _multi_head(g: Builder, n: OnnxNode) -> None:
     if g.has(n, 6) != g.has(n, 7) or g.has(n, 8) or g.has(n, 9):
         n.fail("a past is supported of keys and values, without a buffer that they share")
-    heads, names = n.get("num_heads", int), [given(g, n, i) for i in range(3)]
+    heads, names = n.get("num_heads", int), [g.given(n, i) for i in range(3)]
     if g.has(n, 3):
         sizes = [_shape(g, name)[-1] * (heads if len(_shape(g, name)) == 4 else 1) for name in names]
         ends = np.cumsum([0, *sizes])
         for i, part in ((i, part) for i, part in enumerate("qkv") if len(_shape(g, names[i])) == 3):
             bias = _part(g, n, n.inputs[3], int(ends[i]), int(ends[i + 1]), 0, f"{part}/bias")
-            names[i] = apply(g, n, "Add", [names[i], bias], f"{part}/biased")
+            names[i] = g.apply(n, "Add", [names[i], bias], f"{part}/biased")
     q, k, v = (
         name if i and len(_shape(g, name)) == 4 else _heads(g, n, name, heads, part)
         for i, (name, part) in enumerate(zip(names, "qkv", strict=True))
@@ -174,22 +174,22 @@ def _multi_head(g: Builder, n: OnnxNode) -> None:
 @operator(ms("EmbedLayerNormalization"), "epsilon mask_index_type", "the third result is the sum")
 def _embed(g: Builder, n: OnnxNode) -> None:
     """The normalized sum of the embeddings of words, places and segments; and how many words each mask counts."""
-    words = apply(g, n, "Gather", [given(g, n, 2), given(g, n, 0)], "words")
+    words = g.apply(n, "Gather", [g.given(n, 2), g.given(n, 0)], "words")
     shape = _shape(g, words)
     if len(shape) != 3:
         n.fail(f"expected words (samples, length), got {shape[:-1]}")
-    places = n.inputs[8] if g.has(n, 8) else constant(g, n, np.arange(shape[1])[None], "places")
-    total = apply(g, n, "Add", [words, apply(g, n, "Gather", [given(g, n, 3), places], "positions")], "placed")
+    places = n.inputs[8] if g.has(n, 8) else g.named(n, np.arange(shape[1])[None], "places")
+    total = g.apply(n, "Add", [words, g.apply(n, "Gather", [g.given(n, 3), places], "positions")], "placed")
     if g.has(n, 1):
-        total = apply(g, n, "Add", [total, apply(g, n, "Gather", [given(g, n, 4), n.inputs[1]], "segments")], "sum")
-    scale = [given(g, n, 5), given(g, n, 6)]
-    apply(g, n, "LayerNormalization", [total, *scale], axis=-1, epsilon=n.get("epsilon", float, 1e-12))
+        total = g.apply(n, "Add", [total, g.apply(n, "Gather", [g.given(n, 4), n.inputs[1]], "segments")], "sum")
+    scale = [g.given(n, 5), g.given(n, 6)]
+    g.apply(n, "LayerNormalization", [total, *scale], axis=-1, epsilon=n.get("epsilon", float, 1e-12))
     if len(n.outputs) > 1 and n.outputs[1]:
         if g.has(n, 7):
-            axes = constant(g, n, np.array([1]), "mask/axes")
-            counted = apply(g, n, "ReduceSum", [n.inputs[7], axes], "counted", keepdims=0)
+            axes = g.named(n, np.array([1]), "mask/axes")
+            counted = g.apply(n, "ReduceSum", [n.inputs[7], axes], "counted", keepdims=0)
         else:
-            counted = constant(g, n, np.zeros(shape[0], np.int32), "counted")
+            counted = g.named(n, np.zeros(shape[0], np.int32), "counted")
         g.bind(n, g.values[counted], 1)
     if len(n.outputs) > 2 and n.outputs[2]:
         g.bind(n, g.values[total], 2)

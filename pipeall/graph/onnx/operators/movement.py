@@ -272,7 +272,7 @@ def _reverse_sequence(g: Builder, n: OnnxNode) -> None:
     order += np.arange(sequences)[:, None] * steps if batch == 0 else 0
     order = order if batch == 0 else (order * sequences + np.arange(sequences)[:, None]).T
     rows = g.reshape(n, x, (sequences * steps, *shape[2:]), part="rows")
-    indices = g.keep(order.reshape(-1), f"{n.outputs[0]}/indices")
+    indices = g.new_constant(n, order.reshape(-1), "indices")
     g.reshape(n, g.emit(n, "gather", [rows, indices], part="reversed", axis=0), shape)
 
 
@@ -288,8 +288,8 @@ def _trilu(g: Builder, n: OnnxNode) -> None:
     else:
         mask = np.tri(*shape[-2:], k, dtype=bool)
     ones = (1,) * (len(shape) - 2)
-    kept = g.keep(mask.reshape(*ones, *shape[-2:]), f"{n.outputs[0]}/mask")
-    zero = g.keep(np.zeros((1,) * len(shape), g.dtype(x)), f"{n.outputs[0]}/zero")
+    kept = g.new_constant(n, mask.reshape(*ones, *shape[-2:]), "mask")
+    zero = g.new_constant(n, np.zeros((1,) * len(shape), g.dtype(x)), "zero")
     g.emit(n, "where", [kept, x, zero])
 
 

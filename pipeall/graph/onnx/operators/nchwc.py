@@ -20,7 +20,7 @@ from math import sqrt
 import numpy as np
 
 from ..read.build import Builder, OnnxNode, operator
-from .microsoft import CONV, apply, constant, convolved
+from .microsoft import CONV, convolved
 
 DOMAIN = "com.microsoft.nchwc."
 BLOCKS = (8, 16)
@@ -107,26 +107,26 @@ def _conv(g: Builder, n: OnnxNode) -> None:
     weight, group = g.floats(n, 1), n.get("group", int, 1)
     if weight.ndim != 4 or not g.block or not any(_fits(weight, group, blocked, g.block) for blocked in (False, True)):
         n.fail(f"a weight {weight.shape} of {group} groups does not lie in blocks of 8 or 16 channels, as all others")
-    plain = constant(g, n, _plain(weight, group, g.block), "weight")
+    plain = g.named(n, _plain(weight, group, g.block), "weight")
     convolved(g, replace(n, inputs=(n.inputs[0], plain, *n.inputs[2:])))
 
 
 @operator(f"{DOMAIN}MaxPool {DOMAIN}GlobalMaxPool {DOMAIN}GlobalAveragePool", POOL)
 def _pool(g: Builder, n: OnnxNode) -> None:
-    apply(g, n, n.op.removeprefix(DOMAIN), n.inputs, **n.attrs)
+    g.apply(n, n.op.removeprefix(DOMAIN), n.inputs, **n.attrs)
 
 
 @operator(f"{DOMAIN}AveragePool", f"{POOL} count_include_pad")
 def _average_pool(g: Builder, n: OnnxNode) -> None:
-    apply(g, n, "AveragePool", n.inputs, **n.attrs)
+    g.apply(n, "AveragePool", n.inputs, **n.attrs)
 
 
 @operator(f"{DOMAIN}Upsample", "coordinate_transformation_mode mode scales")
 def _upsample(g: Builder, n: OnnxNode) -> None:
-    scales = constant(g, n, np.array(n.ints("scales", 4), np.float32), "scales")
+    scales = g.named(n, np.array(n.ints("scales", 4), np.float32), "scales")
     mode, places = n.get("mode", str, "nearest"), n.get("coordinate_transformation_mode", str, "asymmetric")
     attrs = dict(mode=mode, coordinate_transformation_mode=places, nearest_mode="floor")
-    apply(g, n, "Resize", [n.inputs[0], "", scales], **attrs)
+    g.apply(n, "Resize", [n.inputs[0], "", scales], **attrs)
 
 
 def _image(g: Builder, n: OnnxNode) -> tuple[int, ...]:
@@ -139,9 +139,9 @@ def _reorder_input(g: Builder, n: OnnxNode) -> None:
     shape, x, last = _image(g, n), n.inputs[0], bool(n.get("channels_last", int, 0))
     missing = -shape[3 if last else 1] % (g.block or 1)
     if last:
-        x = apply(g, n, "Transpose", [x], "channels" if missing else "", perm=[0, 3, 1, 2])
+        x = g.apply(n, "Transpose", [x], "channels" if missing else "", perm=[0, 3, 1, 2])
     if missing:
-        apply(g, n, "Pad", [x, constant(g, n, np.array([0, 0, 0, 0, 0, missing, 0, 0]), "pads")])
+        g.apply(n, "Pad", [x, g.named(n, np.array([0, 0, 0, 0, 0, missing, 0, 0]), "pads")])
     elif not last:
         g.bind(n, g.value(n, 0))
 
@@ -149,9 +149,9 @@ def _reorder_input(g: Builder, n: OnnxNode) -> None:
 @operator(f"{DOMAIN}ReorderOutput", "channels channels_last")
 def _reorder_output(g: Builder, n: OnnxNode) -> None:
     channels, last = n.get("channels", int), bool(n.get("channels_last", int, 0))
-    cut = [constant(g, n, np.array([value]), name) for name, value in (("start", 0), ("stop", channels), ("axis", 1))]
+    cut = [g.named(n, np.array([value]), name) for name, value in (("start", 0), ("stop", channels), ("axis", 1))]
     if not 1 <= channels <= _image(g, n)[1]:
         n.fail(f"cannot take {channels} channels of {_image(g, n)}")
-    x = apply(g, n, "Slice", [n.inputs[0], *cut], "channels" if last else "")
+    x = g.apply(n, "Slice", [n.inputs[0], *cut], "channels" if last else "")
     if last:
-        apply(g, n, "Transpose", [x], perm=[0, 2, 3, 1])
+        g.apply(n, "Transpose", [x], perm=[0, 2, 3, 1])

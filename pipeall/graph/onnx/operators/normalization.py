@@ -43,7 +43,7 @@ def _hardmax(g: Builder, n: OnnxNode, x: str, axis: int, part: str) -> str:
     place = g.emit(n, "arg", [x], part="place", how="max", axis=axis)
     shape = [1] * len(g.shape(x))
     shape[axis] = g.shape(x)[axis]
-    places = g.keep(np.arange(shape[axis]).reshape(shape), f"{n.outputs[0]}/places")
+    places = g.new_constant(n, np.arange(shape[axis]).reshape(shape), "places")
     chosen = g.emit(n, "equal", [places, place], part="chosen")
     return g.cast(n, chosen, g.dtype(x), part)
 

@@ -32,7 +32,7 @@ def number(g: Builder, n: OnnxNode, value: float | bool, like: str) -> str:
     if dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
         n.fail(f"{value} is no {dtype}, the type of its operand")
     array = np.full((1,) * len(g.shape(like)), value, dtype)
-    return g.keep(array, f"{n.outputs[0]}/number", infinite=True)
+    return g.new_constant(n, array, "number", infinite=True)
 
 
 def with_number(g: Builder, n: OnnxNode, op: str, x: str, value: float, part: str = "") -> str:

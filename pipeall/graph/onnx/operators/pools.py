@@ -115,7 +115,7 @@ def _average_pool(g: Builder, n: OnnxNode) -> None:
         counts = [_met(size, flat.at(axis), ceil, padding) for axis, size in enumerate(g.shape(image)[2:])]
         with np.errstate(divide="ignore"):
             share = 1 / np.multiply.outer(*counts).astype(np.float64)
-        shares = g.keep(share[None, None], f"{n.outputs[0]}/{part}shares")
+        shares = g.new_constant(n, share[None, None], f"{part}shares")
         return g.emit(n, "mul", [total, shares], part=part)
 
     _pooled(g, n, x, _pool_window(g, n, x), pool)
@@ -140,7 +140,7 @@ def _sums(g: Builder, n: OnnxNode, x: str, w: Window, ceil: bool, part: str) -> 
         one = w.at(axis)
         last = (_count(size, one, ceil) - 1) * one.strides[0] + one.reach[0]
         after.append(max(0, last - size - one.before[0]))
-    ones = g.keep(np.ones((channels, 1, *w.kernel), np.float32), f"{n.outputs[0]}/{part}/ones")
+    ones = g.new_constant(n, np.ones((channels, 1, *w.kernel), np.float32), f"{part}/ones")
     attrs = replace(w, after=tuple(after)).attrs()
     return g.emit(n, "conv", [x, ones, zeros(g, n, channels)], part=part, **attrs, groups=channels)
 
@@ -155,7 +155,7 @@ def _lp_pool(g: Builder, n: OnnxNode) -> None:
 
     def power(x: str, exponent: float, part: str) -> str:
         shape = (1,) * len(g.shape(x))
-        number = g.keep(np.full(shape, exponent, np.float32), f"{n.outputs[0]}/{part or 'root'}/number")
+        number = g.new_constant(n, np.full(shape, exponent, np.float32), f"{part or 'root'}/number")
         return g.emit(n, "pow", [x, number], part=part)
 
     if p == 2:

@@ -245,7 +245,7 @@ def _without_repeats(g: Builder, n: OnnxNode, term: Term, part: str) -> Term:
             labels = (*(term.labels[axis] for axis in rest), label)
             if term.name in g.constants:
                 diagonal = g.constants[term.name].diagonal(axis1=first, axis2=second)
-                term = Term(g.keep(diagonal, f"{n.outputs[0]}/{part}/diagonal", infinite=True), labels)
+                term = Term(g.new_constant(n, diagonal, f"{part}/diagonal", infinite=True), labels)
                 continue
             kept = tuple(shape[axis] for axis in rest)
             x = g.emit(n, "transpose", [term.name], part=f"{part}/last", perm=(*rest, first, second))

@@ -12,7 +12,7 @@ import numpy as np
 from ..read.build import Builder, OnnxNode, operator
 from ..read.element_types import limits
 from ..read.fold import check_scale, levels_of, parameter_shape
-from .microsoft import apply, ms, with_channels_first
+from .microsoft import ms, with_channels_first
 from .pointwise_nodes import binary
 
 Parameter = np.ndarray | str | None
@@ -118,12 +118,12 @@ def _dequantize(g: Builder, n: OnnxNode) -> None:
 def _read(g: Builder, n: OnnxNode, i: int, part: str, axis: int = 0) -> str:
     """Input i, of scale i + 1 and zero point i + 2, as real numbers: its ONNX name."""
     inputs = [n.inputs[k] if g.has(n, k) else "" for k in range(i, i + 3)]
-    return apply(g, n, "DequantizeLinear", inputs, part, axis=axis)
+    return g.apply(n, "DequantizeLinear", inputs, part, axis=axis)
 
 
 def _made(g: Builder, n: OnnxNode, y: str, i: int) -> None:
     """Real numbers, quantized by the scale in input i and the zero point after it, as the output of the node."""
-    apply(g, n, "QuantizeLinear", [y, *n.inputs[i : i + 2]])
+    g.apply(n, "QuantizeLinear", [y, *n.inputs[i : i + 2]])
 
 
 def _given(n: OnnxNode, names: str) -> dict:
@@ -136,7 +136,7 @@ def _bias(g: Builder, n: OnnxNode, i: int) -> list[str]:
         return []
     scale = g.fresh(f"{n.outputs[0]}/scale")
     g.values[scale] = g.floats(n, 1).reshape(-1) * g.floats(n, 4).reshape(-1)
-    return [apply(g, n, "DequantizeLinear", [n.inputs[i], scale], "bias", axis=0)]
+    return [g.apply(n, "DequantizeLinear", [n.inputs[i], scale], "bias", axis=0)]
 
 
 @operator(f"QLinearConv {ms('QLinearConv')}", f"{CONV} channels_last", "as Conv; int8 and uint8, computed in float32")
@@ -149,7 +149,7 @@ def _qlinear_conv(g: Builder, n: OnnxNode) -> None:
 def _qlinear_matmul(g: Builder, n: OnnxNode) -> None:
     ranks = [max(len(g.shape_of(g.value(n, i))), 2) for i in (0, 3)]
     read = [_read(g, n, 0, "a", axis=ranks[0] - 2), _read(g, n, 3, "b", axis=ranks[1] - 1)]
-    _made(g, n, apply(g, n, "MatMul", read, "y"), 6)
+    _made(g, n, g.apply(n, "MatMul", read, "y"), 6)
 
 
 @operator(ms("QGemm"), "alpha transA transB", "as Gemm; int8 and uint8, computed in float32")
@@ -157,20 +157,20 @@ def _qgemm(g: Builder, n: OnnxNode) -> None:
     attrs = _given(n, "alpha transA transB")
     read = [_read(g, n, 0, "a"), _read(g, n, 3, "b", axis=0 if n.get("transB", int, 0) else 1), *_bias(g, n, 6)]
     if g.has(n, 7):
-        _made(g, n, apply(g, n, "Gemm", read, "y", **attrs), 7)
+        _made(g, n, g.apply(n, "Gemm", read, "y", **attrs), 7)
     else:
-        apply(g, n, "Gemm", read, **attrs)
+        g.apply(n, "Gemm", read, **attrs)
 
 
 @operator(ms("QLinearWhere"), limits="int8 and uint8, computed in float32")
 def _qlinear_where(g: Builder, n: OnnxNode) -> None:
-    _made(g, n, apply(g, n, "Where", [n.inputs[0], _read(g, n, 1, "a"), _read(g, n, 4, "b")], "y"), 7)
+    _made(g, n, g.apply(n, "Where", [n.inputs[0], _read(g, n, 1, "a"), _read(g, n, 4, "b")], "y"), 7)
 
 
 @operator(ms("QLinearAdd QLinearMul"), limits="int8 and uint8, computed in float32")
 def _qlinear_binary(g: Builder, n: OnnxNode) -> None:
     op = n.op.rpartition("QLinear")[2]
-    _made(g, n, apply(g, n, op, [_read(g, n, 0, "a"), _read(g, n, 3, "b")], "y"), 6)
+    _made(g, n, g.apply(n, op, [_read(g, n, 0, "a"), _read(g, n, 3, "b")], "y"), 6)
 
 
 @operator(ms("QLinearSigmoid QLinearLeakyRelu QLinearSoftmax"), "alpha axis opset", "int8 and uint8, in float32")
@@ -179,7 +179,7 @@ def _qlinear_unary(g: Builder, n: OnnxNode) -> None:
     attrs = {"Sigmoid": "", "LeakyRelu": "alpha", "Softmax": "axis"}[op]
     if op == "Softmax" and n.get("opset", int, 13) < 13 and n.get("axis", int, 1) not in (-1, _last(g, n)):
         n.fail("softmax over several axes (opset below 13) is not supported of integers")
-    _made(g, n, apply(g, n, op, [_read(g, n, 0, "x")], "y", **_given(n, attrs)), 3)
+    _made(g, n, g.apply(n, op, [_read(g, n, 0, "x")], "y", **_given(n, attrs)), 3)
 
 
 def _last(g: Builder, n: OnnxNode) -> int:
@@ -189,7 +189,7 @@ def _last(g: Builder, n: OnnxNode) -> int:
 @operator(ms("QLinearConcat"), "axis", "int8 and uint8, computed in float32")
 def _qlinear_concat(g: Builder, n: OnnxNode) -> None:
     parts = [_read(g, n, i, f"x{i // 3}") for i in range(2, len(n.inputs), 3)]
-    _made(g, n, apply(g, n, "Concat", parts, "y", **n.attrs), 0)
+    _made(g, n, g.apply(n, "Concat", parts, "y", **n.attrs), 0)
 
 
 @operator(
@@ -206,7 +206,7 @@ def _less_zero(g: Builder, n: OnnxNode, i: int, zero: int, axis: int) -> str:
     """The integers of input i less the zero point in input ``zero``, as floats."""
     name, value = g.fresh(f"{n.outputs[0]}/one{i}"), g.value(n, zero) if g.has(n, zero) else None
     g.values[name] = np.ones(g.shape_of(value) if value is not None else (), np.float32)
-    return apply(g, n, "DequantizeLinear", [n.inputs[i], name, *n.inputs[zero : zero + 1]], f"x{i}", axis=axis)
+    return g.apply(n, "DequantizeLinear", [n.inputs[i], name, *n.inputs[zero : zero + 1]], f"x{i}", axis=axis)
 
 
 @operator("ConvInteger MatMulInteger", CONV, "sums are float32's: exact below 2^24")
@@ -215,5 +215,5 @@ def _integer(g: Builder, n: OnnxNode) -> None:
     ranks = [len(g.shape_of(g.value(n, i))) for i in (0, 1)]
     axes = (0, 0) if conv else (max(ranks[0] - 2, 0), ranks[1] - 1)
     read = [_less_zero(g, n, i, i + 2, axis) for i, axis in enumerate(axes)]
-    y = apply(g, n, "Conv" if conv else "MatMul", read, "y", **_given(n, CONV))
+    y = g.apply(n, "Conv" if conv else "MatMul", read, "y", **_given(n, CONV))
     g.cast(n, g.emit(n, "round", [g.values[y]], part="sums"), "int32")

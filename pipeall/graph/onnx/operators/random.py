@@ -13,7 +13,6 @@ import numpy as np
 
 from ..read.build import Builder, OnnxNode, operator
 from ..read.element_types import TYPES
-from .microsoft import apply
 
 ONCE = "drawn once, when the model is read"
 
@@ -59,9 +58,9 @@ def _bernoulli(g: Builder, n: OnnxNode) -> None:
     """1 with the probability that an element is."""
     shape = g.shape_of(g.value(n, 0))
     g.afford(n, prod(shape))
-    drawn = g.named_value(n, "drawn", _generator(g, n).random(shape, np.float32))
-    below = apply(g, n, "Less", [drawn, n.inputs[0]], "below")
-    apply(g, n, "Cast", [below], to=n.get("dtype", int, 1))
+    drawn = g.named(n, _generator(g, n).random(shape, np.float32), "drawn")
+    below = g.apply(n, "Less", [drawn, n.inputs[0]], "below")
+    g.apply(n, "Cast", [below], to=n.get("dtype", int, 1))
 
 
 @operator("Multinomial", "dtype sample_size seed", f"numbers {ONCE}")
@@ -72,7 +71,7 @@ def _multinomial(g: Builder, n: OnnxNode) -> None:
         n.fail(f"expected rows of classes and at least one sample, got {shape} and {count}")
     g.afford(n, prod(shape) * count)
     drawn = _generator(g, n).gumbel(size=(shape[0], count, shape[1])).astype(np.float32)
-    rows = apply(g, n, "Unsqueeze", [n.inputs[0], g.named_value(n, "axis", np.array([1]))], "rows")
-    total = apply(g, n, "Add", [rows, g.named_value(n, "drawn", drawn)], "sum")
-    best = apply(g, n, "ArgMax", [total], "best", axis=2, keepdims=0)
-    apply(g, n, "Cast", [best], to=n.get("dtype", int, 6))
+    rows = g.apply(n, "Unsqueeze", [n.inputs[0], g.named(n, np.array([1]), "axis")], "rows")
+    total = g.apply(n, "Add", [rows, g.named(n, drawn, "drawn")], "sum")
+    best = g.apply(n, "ArgMax", [total], "best", axis=2, keepdims=0)
+    g.apply(n, "Cast", [best], to=n.get("dtype", int, 6))

@@ -45,7 +45,7 @@ def _emit(g: Builder, n: OnnxNode, x: str, sizes: list[int], scales: Scales, par
 
 def _by_axis(g: Builder, n: OnnxNode, x: str, sized: dict, kind: str) -> str:
     """As Pillow and onnxruntime smooth levels: rows, then columns, each rounded to levels."""
-    half = g.keep(np.full((1,) * len(sized["sizes"]), 0.5, np.float32), f"{n.outputs[0]}/half")
+    half = g.new_constant(n, np.full((1,) * len(sized["sizes"]), 0.5, np.float32), "half")
     lowest, highest = np.iinfo(kind).min, np.iinfo(kind).max
     for axis in reversed(range(len(sized["sizes"]))):
         shape = g.shape(x)

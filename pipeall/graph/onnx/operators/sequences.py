@@ -87,7 +87,7 @@ def _split(g: Builder, n: OnnxNode) -> None:
     if single and not n.get("keepdims", int, 1):
         g.hold(n, tuple(at_index(g, n, x, axis, i) for i in range(size)))
         return
-    given = g.named_value(n, "sizes", np.asarray(sizes, np.int64))
+    given = g.named(n, np.asarray(sizes, np.int64), "sizes")
     parts = tuple(g.fresh(f"{n.outputs[0]}/part{i}") for i in range(len(sizes)))
     g.convert(OnnxNode(n.name, "Split", (n.inputs[0], given), parts, {"axis": axis}, 13))
     g.hold(n, tuple(g.values.pop(part) for part in parts))
@@ -101,7 +101,7 @@ def _concat(g: Builder, n: OnnxNode) -> None:
     if n.get("new_axis", int, 0):
         stacked(g, n, sequence, axis, 0)
         return
-    names = tuple(g.named_value(n, f"element{i}", value) for i, value in enumerate(sequence))
+    names = tuple(g.named(n, value, f"element{i}") for i, value in enumerate(sequence))
     g.convert(OnnxNode(n.name, "Concat", names, n.outputs, {"axis": axis}, 13))
 
 

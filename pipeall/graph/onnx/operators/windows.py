@@ -166,7 +166,7 @@ def _conv_3d(g: Builder, n: OnnxNode, x: str, weight: np.ndarray, bias: str, w: 
         stop = start + (out - 1) * stride + 1
         cut = g.emit(n, "slice", [x], part=f"{part}/cut", axis=1, start=start, stop=stop, step=min(stride, depth))
         cut = g.reshape(n, cut, (count * out, channels, *size), part=f"{part}/images")
-        kernel = g.keep(np.ascontiguousarray(weight[:, :, tap]), f"{n.outputs[0]}/{part}/weight")
+        kernel = g.new_constant(n, np.ascontiguousarray(weight[:, :, tap]), f"{part}/weight")
         one = bias if tap == 0 else zeros(g, n, len(weight))
         total = [g.emit(n, "conv", [cut, kernel, one, *total], part=part, **plane, groups=group)]
     _volume(g, n, total[0], count)
@@ -233,7 +233,7 @@ def _deconv_3d(
     whole = max(spread + w.reach[0] - 1, w.before[0]) + extra[0]
     for tap in range(w.kernel[0]):
         part, start = f"tap{tap}", tap * w.dilations[0]
-        kernel = g.keep(np.ascontiguousarray(weight[:, :, tap]), f"{n.outputs[0]}/{part}/weight")
+        kernel = g.new_constant(n, np.ascontiguousarray(weight[:, :, tap]), f"{part}/weight")
         y = g.emit(n, "deconv", [x, kernel, none], part=part, **plane, groups=group, output_padding=extra[1:])
         rest = g.shape(y)[1:]
         y = g.emit(n, "reshape", [y], part=f"{part}/apart", shape=(count, depth, 1, *rest))
@@ -249,7 +249,7 @@ def _deconv_3d(
         n.fail(f"pads {w.before[0]}, {w.after[0]} leave nothing of the output's depth")
     total = g.emit(n, "slice", [total], part="crop", axis=1, start=w.before[0], stop=w.before[0] + out)
     total = g.emit(n, "transpose", [total], part="volume", perm=(0, 2, 1, 3, 4))
-    shift = g.keep(g.constants[bias].reshape(1, -1, 1, 1, 1), f"{n.outputs[0]}/shift")
+    shift = g.new_constant(n, g.constants[bias].reshape(1, -1, 1, 1, 1), "shift")
     g.emit(n, "add", [total, shift])
 
 
@@ -306,7 +306,7 @@ def _convolve(g: Builder, n: OnnxNode) -> None:
         places = places * size[axis] + starts.reshape(shape)
     g.afford(n, places.size)
     flat = g.reshape(n, x, (count, channels, prod(size)), part="flat")
-    indices = g.keep(places.reshape(-1), f"{n.outputs[0]}/places")
+    indices = g.new_constant(n, places.reshape(-1), "places")
     met = g.emit(n, "gather", [flat, indices], part="met", axis=2)
     met = g.reshape(n, met, (count, group, each * prod(kernel), prod(counts)), part="rows")
     filters = g.reshape(n, weight, (1, group, outputs // group, each * prod(kernel)), part="filters")
@@ -374,7 +374,7 @@ def _deform_conv(g: Builder, n: OnnxNode) -> None:
     sizes = np.array([width, height])
     split = g.reshape(n, offset, (count * parts, taps, 2, *counts), part="offsets")
     split = g.emit(n, "transpose", [split], part="pairs", perm=(0, 1, 3, 4, 2))
-    swap = g.keep(np.array([1, 0]), f"{n.outputs[0]}/swap")
+    swap = g.new_constant(n, np.array([1, 0]), "swap")
     split = g.emit(n, "gather", [split, swap], part="points", axis=4)  # x before y
     scaled = binary(g, n, "mul", split, (2 / sizes).astype(np.float32).reshape(1, 1, 1, 1, 2), "scaled")
     base = ((2 * where.reshape(taps, *counts, 2) + 1) / sizes - 1).astype(np.float32)

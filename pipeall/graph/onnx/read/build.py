@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
-from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ....errors import ModelError
 from ....steps import TYPES
-from ...ir import Graph, Node, Quantization, Tensor
+from ...ir import Node, Quantization, Tensor
 from ...ops import OPS, attributes, infer_shape, infer_type
 from .element_types import WIDER
-from .settings import way_on
 
 Shape = tuple[int, ...]
 
 MAX_CONSTANT_ELEMENTS = 2**30  # of all constants of a model together: 4 GiB of float32
+MAX_SETTING = 16  # elements of an input that may be the same for every frame
+OPSET = 23  # of the operators that others are written in
 MAX_UNROLLED = 20_000  # nodes of subgraphs, each counted as often as it runs
 
 
@@ -81,7 +81,7 @@ class Builder:
     ):
         """``reserved``: every name of the ONNX graph, which no made-up name may equal; ``convert``: reads a node, for
         operators that are made of others."""
-        self._convert = convert
+        self.convert_node = convert
         self.inputs = tuple(inputs)
         self.reserved = reserved
         self.values: dict[str, np.ndarray | str] = dict(constants) | {tensor.name: tensor.name for tensor in inputs}
@@ -104,13 +104,14 @@ class Builder:
 
     def convert(self, n: OnnxNode) -> None:
         """Adds what a node means to the graph."""
-        self._convert(self, n)
-
-    def apart(self, entering: Tensor, constants: Mapping[str, np.ndarray]) -> Builder:
-        """One for a node by itself, of which ``entering`` is an activation."""
-        return Builder([entering], constants, self.reserved, self._convert)
+        self.convert_node(self, n)
 
     # -- what a node reads --
+
+    def given(self, n: OnnxNode, i: int) -> str:
+        """The ONNX name of an input that must be there."""
+        self.value(n, i)
+        return n.inputs[i]
 
     def has(self, n: OnnxNode, i: int) -> bool:
         return i < len(n.inputs) and n.inputs[i] != ""
@@ -135,8 +136,25 @@ class Builder:
         return value
 
     def way_on(self, value: np.ndarray | str) -> str:
-        """What an error says of the inputs that decide a value which must be known (``settings``)."""
-        return way_on(self.inputs, self.nodes, value)
+        """What an error says of a computed value that must be known: the small inputs that it depends on, and how to
+        give them; "" where there are none."""
+        if not isinstance(value, str):
+            return ""
+        producers = {node.output: node for node in self.nodes}
+        pending, met = [value], {value}
+        while pending:
+            node = producers.get(pending.pop())
+            new = [name for name in dict.fromkeys(node.inputs if node else ()) if name not in met]
+            met.update(new)
+            pending += new
+        scalars = [tensor.name for tensor in self.inputs if tensor.name in met and tensor.elements <= MAX_SETTING]
+        if not scalars:
+            return ""
+        first, which = scalars[0], ", ".join(map(repr, scalars))
+        return (
+            f"; it depends on input {which}: if that is the same for every frame, give its value, "
+            f"values={{{first!r}: ...}} or --value {first}=..."
+        )
 
     def floats(self, n: OnnxNode, i: int) -> np.ndarray:
         array = self.constant(n, i)
@@ -241,10 +259,21 @@ class Builder:
         """The node's output is a sequence or an optional value (``sequences``)."""
         self.values[n.outputs[output]] = value
 
-    def named_value(self, n: OnnxNode, part: str, value: np.ndarray | str) -> str:
-        """A value by an ONNX name of its own, for a node that takes names."""
-        name = self.fresh(f"{self.scope}{n.outputs[0]}/{part}")
-        self.values[name] = value
+    def new_constant(self, n: OnnxNode, array: np.ndarray, part: str, *, infinite: bool = False) -> str:
+        """Store a constant operand that is computed of the node."""
+        return self.keep(array, f"{n.outputs[0]}/{part}", infinite=infinite)
+
+    def named(self, n: OnnxNode, value: Any, part: str = "") -> str:
+        """A value by an ONNX name of its own, for ``apply``; a number as a float32."""
+        name = self.fresh(f"{n.outputs[0]}/{part or value}")
+        self.values[name] = value if part else np.array(value, np.float32)
+        return name
+
+    def apply(self, n: OnnxNode, op: str, inputs: Sequence[str], part: str = "", **attrs: Any) -> str:
+        """What an operator of ONNX makes of tensors by their ONNX names: the first output of ``n``, or with ``part``
+        something on the way; its ONNX name."""
+        name = self.fresh(f"{n.outputs[0]}/{part}") if part else n.outputs[0]
+        self.convert(OnnxNode(name if part else n.name, op, tuple(inputs), (name,), attrs, OPSET))
         return name
 
     def emit(self, n: OnnxNode, op: str, inputs: Sequence[str], *, part: str = "", output: int = 0, **attrs) -> str:
@@ -302,61 +331,6 @@ class Builder:
         for name in names:
             self.values.pop(name, None)
         self.values.update(before)
-
-    # -- the result --
-
-    def rename(self, old: str, new: str) -> str:
-        """Another canonical name for an activation that a node makes."""
-        self.tensors[new] = replace(self.tensors.pop(old), name=new)
-        if old in self.extents:
-            self.extents[new] = self.extents.pop(old)
-        for i, node in enumerate(self.nodes):
-            if node.output == old or old in node.inputs:
-                inputs = tuple(new if name == old else name for name in node.inputs)
-                self.nodes[i] = replace(node, inputs=inputs, output=new if node.output == old else node.output)
-        self.values.update(
-            {name: new for name, value in self.values.items() if isinstance(value, str) and value == old}
-        )
-        return new
-
-    def _leaves(self, output: str, outputs: Sequence[str], half: bool) -> None:
-        """Make an activation under the name of an output: the tensor itself, a copy or its float16 form."""
-        value = self.values[output]
-        entered = {tensor.name for tensor in self.inputs}
-        if output in entered:  # it leaves as it came
-            return
-        node = OnnxNode(output, "Identity", (), (output,), {}, 0)
-        if not isinstance(value, np.ndarray | str):
-            raise ModelError(f"output {output!r} is a sequence or an optional, expected a tensor")
-        if isinstance(value, np.ndarray):
-            one = value if value.size else np.zeros((1,) * value.ndim, value.dtype)
-            kept = self.keep(one, self.fresh(f"{output}/constant"), infinite=True)
-            value = self.emit(node, "expand", [kept], shape=value.shape)
-        if half and self.dtype(value) == "float32":
-            if value == output:
-                value = self.rename(output, self.fresh(f"{output}/float32"))
-            self.emit(node, "cast", [value], to="float16")
-        elif value in entered or value in self.counts or (value != output and value in outputs):
-            self.emit(node, "reshape", [value], shape=self.shape(value))
-        elif value != output:
-            self.rename(value, output)
-
-    def graph(
-        self,
-        name: str,
-        outputs: Sequence[str],
-        halves: Set[str] = frozenset(),
-        lengths: Mapping[str, tuple[tuple[int, str], ...]] = MappingProxyType({}),
-    ) -> Graph:
-        """The finished graph; ``halves`` are outputs that leave as float16, ``lengths`` as in Graph."""
-        for output in outputs:
-            self._leaves(output, outputs, output in halves)
-        read = {name for node in self.nodes for name in node.inputs}
-        constants = {name: array for name, array in self.constants.items() if name in read}
-        return Graph(
-            name, tuple(self.nodes), self.tensors, constants, self.inputs, tuple(self.tensors[o] for o in outputs),
-            levels={name: levels for name, levels in self.levels.items() if name in constants}, lengths=lengths,
-        )  # fmt: skip
 
 
 def _same(value: np.ndarray | str | None, array: np.ndarray) -> bool:

@@ -160,7 +160,7 @@ def _extreme(g: Builder, n: OnnxNode, arrays: Sequence[np.ndarray]) -> np.ndarra
 def number(g: Builder, n: OnnxNode, dim: Size | int) -> str:
     """A size as a tensor of one int64, (1,)."""
     if not isinstance(dim, Size):
-        return g.keep(np.array([dim], np.int64), f"{n.outputs[0]}/size")
+        return g.new_constant(n, np.array([dim], np.int64), "size")
     total = ""
     for count, times in dim.terms.items():
         term = count.name if times == 1 else binary(g, n, "mul", count.name, np.array([times]), part="times")
@@ -288,7 +288,7 @@ def masked(g: Builder, n: OnnxNode, x: str, axes: Sequence[int], instead: float 
     for axis in axes:
         if isinstance(true[axis], Size):
             inside = within(g, n, true[axis], shape[axis], axis, len(shape))
-            other = g.keep(like, f"{n.outputs[0]}/behind", infinite=True)
+            other = g.new_constant(n, like, "behind", infinite=True)
             x = g.emit(n, "where", [inside, x, other], part="masked")
     return x
 

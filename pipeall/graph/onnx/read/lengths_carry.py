@@ -187,7 +187,7 @@ def _concat(g: Builder, n: OnnxNode) -> None:
         return
     whole = g.emit(n, "concat", [g.operand(n, i) for i in used], part="whole", axis=axis)
     steps = np.arange(g.shape(whole)[axis])
-    index, begin, start = g.keep(steps, f"{n.outputs[0]}/places"), 0, 0
+    index, begin, start = g.new_constant(n, steps, "places"), 0, 0
     for length, bound in zip(lengths[:-1], map(high, lengths[:-1]), strict=True):
         begin, start = begin + bound, start + length
         if isinstance(start, Size):
@@ -230,7 +230,7 @@ def _cut(
             return x, dim
         if not chosen:
             return "", 0
-        index = g.keep(np.array(chosen, np.int64), f"{n.outputs[0]}/places")
+        index = g.new_constant(n, np.array(chosen, np.int64), "places")
         if step < 0:
             return g.emit(n, "gather", [x, index], part="cut", axis=axis), len(chosen)
         bounds = dict(start=chosen[0], stop=chosen[-1] + 1, step=step if len(chosen) > 1 else 1)
@@ -280,7 +280,7 @@ def _filled(g: Builder, n: OnnxNode) -> None:
     true = sizes(g, n, 0)
     value = n.get("value", np.ndarray, np.zeros(1, np.float32)).reshape((1,) * len(true))
     g.afford(n, prod(map(high, true)))
-    g.emit(n, "expand", [g.keep(value, f"{n.outputs[0]}/value")], shape=tuple(map(high, true)))
+    g.emit(n, "expand", [g.new_constant(n, value, "value")], shape=tuple(map(high, true)))
     mark(g, n, true)
 
 
@@ -318,7 +318,7 @@ def _pad(g: Builder, n: OnnxNode) -> None:
         x = _widened(g, n, x, axis, before, bound, value)
         if isinstance(inner, Size):
             mask = within(g, n, inner, bound, axis, len(true))
-            like = g.keep(np.full((1,) * len(true), value, g.dtype(x)), f"{n.outputs[0]}/value", infinite=True)
+            like = g.new_constant(n, np.full((1,) * len(true), value, g.dtype(x)), "value", infinite=True)
             x = g.emit(n, "where", [mask, x, like], part="padded")
     g.reshape(n, x, g.shape(x))
     mark(g, n, out)

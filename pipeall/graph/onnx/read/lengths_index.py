@@ -63,10 +63,10 @@ def count_true(g: Builder, n: OnnxNode, x: str) -> tuple[str, Size]:
         running = g.emit(n, "cumsum", [g.cast(n, flat, "int64", part="ones")], part="running", axis=0)
         count = g.emit(n, "slice", [running], part="count", axis=0, start=bound - 1, stop=bound, step=1)
         before = binary(g, n, "sub", running, np.array([1]), part="before")
-        spare = g.keep(np.array([bound]), f"{n.outputs[0]}/spare")
+        spare = g.new_constant(n, np.array([bound]), "spare")
         to = g.emit(n, "where", [flat, before, spare], part="to")
-        whole = g.keep(np.zeros(bound + 1, np.int64), f"{n.outputs[0]}/none")
-        steps = g.keep(np.arange(bound), f"{n.outputs[0]}/steps")
+        whole = g.new_constant(n, np.zeros(bound + 1, np.int64), "none")
+        steps = g.new_constant(n, np.arange(bound), "steps")
         put = g.emit(n, "scatter_elements", [whole, to, steps], part="put", axis=0, reduction="none")
         first = g.emit(n, "slice", [put], part="first", axis=0, start=0, stop=bound, step=1)
         g.places[alike] = first, counted(g, count, bound)
@@ -128,7 +128,7 @@ def _compress(g: Builder, n: OnnxNode) -> None:
     else:
         axis = n.axis(n.get("axis", int), len(true))
     if isinstance(chosen, np.ndarray):
-        chosen = g.keep(chosen.astype(bool), f"{n.outputs[0]}/condition")
+        chosen = g.new_constant(n, chosen.astype(bool), "condition")
     if g.shape(chosen) != (g.shape(x)[axis],):
         n.fail(f"expected a condition for each of {g.shape(x)[axis]} elements, got {g.shape(chosen)}")
     if isinstance(true[axis], Size):
@@ -150,7 +150,7 @@ def _nms(g: Builder, n: OnnxNode) -> None:
             n.fail(f"the size of {dims_of(g, name)} depends on the data on another axis than that of boxes")
     for dim in lengths:
         bound = g.shape(scores)[2]
-        none = g.keep(np.full((1, 1, 1), -inf, np.float32), f"{n.outputs[0]}/none", infinite=True)
+        none = g.new_constant(n, np.full((1, 1, 1), -inf, np.float32), "none", infinite=True)
         scores = g.emit(n, "where", [within(g, n, dim, bound, 2, 3), scores, none], part="scores")
     most = g.value(n, 2) if g.has(n, 2) else None
     if is_symbolic(most):
@@ -186,7 +186,7 @@ def _from_start(g: Builder, n: OnnxNode, chosen: np.ndarray | str, ends: tuple[S
     """Indices of which those below 0 count from the end of an axis: of this size, or one of these in every column."""
     if isinstance(chosen, np.ndarray) or chosen in g.constants:
         chosen = g.constants[chosen] if isinstance(chosen, str) else chosen
-        kept = g.keep(chosen.astype(np.int64), f"{n.outputs[0]}/indices")
+        kept = g.new_constant(n, chosen.astype(np.int64), "indices")
         if (chosen >= 0).all():
             return kept
         chosen = kept
@@ -255,10 +255,10 @@ def _written(g: Builder, n: OnnxNode, x: str, axis: int, counted_axes: list[int]
         return
     more = [int(k == axis) for k in range(rank)]
     if x in g.constants:
-        wide = g.keep(np.pad(g.constants[x], [(0, k) for k in more]), f"{n.outputs[0]}/wide", infinite=True)
+        wide = g.new_constant(n, np.pad(g.constants[x], [(0, k) for k in more]), "wide", infinite=True)
     else:
         wide = padded(g, n, x, [0] * rank, more, part="wide", mode="constant", value=0)
-    beyond = g.keep(np.full((1,) * len(shape), bound, np.int64), f"{n.outputs[0]}/beyond")
+    beyond = g.new_constant(n, np.full((1,) * len(shape), bound, np.int64), "beyond")
     for k in counted_axes:
         chosen = g.emit(n, "where", [within(g, n, true[k], shape[k], k, len(shape)), chosen, beyond], part="rows")
     put = g.emit(n, op, [wide, chosen, updates], part="put", reduction=reduction, **attrs)

@@ -70,13 +70,13 @@ def _real(g: Builder, n: OnnxNode, x: str) -> None:
     zero, more = (
         np.full((1,) * len(g.shape(x)), value, dtype) for value, dtype in ((0, np.int64), (2**64, np.float32))
     )
-    below = g.emit(n, "less", [x, g.keep(zero, f"{n.outputs[0]}/zero")], part="below")
-    high = g.emit(n, "add", [whole, g.keep(more, f"{n.outputs[0]}/more")], part="high")
+    below = g.emit(n, "less", [x, g.new_constant(n, zero, "zero")], part="below")
+    high = g.emit(n, "add", [whole, g.new_constant(n, more, "more")], part="high")
     g.emit(n, "where", [below, high, whole])
 
 
 def _with(g: Builder, n: OnnxNode, op: str, x: str, number: int, part: str) -> str:
-    operand = g.keep(np.full((1,) * len(g.shape(x)), number, g.dtype(x)), f"{n.outputs[0]}/number")
+    operand = g.new_constant(n, np.full((1,) * len(g.shape(x)), number, g.dtype(x)), "number")
     return g.emit(n, op, [x, operand], part=part)
 
 

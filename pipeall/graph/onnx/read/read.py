@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -169,7 +169,7 @@ def _read(
         if name not in builder.values:
             raise ModelError(f"output {name!r} is made by no node")
     halves = {name for name in results if name in types and elem_type(types[name]) == FLOAT16}
-    graph = builder.graph(source.name(model.graph), results, halves, lengths_of(builder, results))
+    graph = _graph(builder, source.name(model.graph), results, halves)
     return replace(graph, metadata=metadata_of(model), declared=_declared(graph, types))
 
 
@@ -229,3 +229,54 @@ def _types(source: Source, model: Any, names: Sequence[str], given: Mapping[str,
     except ModelError:
         return types  # a shape may have been given
     return types | {value.name: value for value in graph.value_info if value.name in names}
+
+
+# ---- the finished graph ----
+
+
+def _graph(g: Builder, name: str, outputs: Sequence[str], halves: Set[str]) -> Graph:
+    """``halves`` are outputs that leave as float16."""
+    lengths = lengths_of(g, outputs)
+    for output in outputs:
+        _leave(g, output, outputs, output in halves)
+    read = {name for node in g.nodes for name in node.inputs}
+    constants = {name: array for name, array in g.constants.items() if name in read}
+    levels = {name: levels for name, levels in g.levels.items() if name in constants}
+    results = tuple(g.tensors[output] for output in outputs)
+    return Graph(name, tuple(g.nodes), g.tensors, constants, g.inputs, results, levels=levels, lengths=lengths)
+
+
+def _leave(g: Builder, output: str, outputs: Sequence[str], half: bool) -> None:
+    """Make an activation under the name of an output: the tensor itself, a copy or its float16 form."""
+    value = g.values[output]
+    entered = {tensor.name for tensor in g.inputs}
+    if output in entered:  # it leaves as it came
+        return
+    node = OnnxNode(output, "Identity", (), (output,), {}, 0)
+    if not isinstance(value, np.ndarray | str):
+        raise ModelError(f"output {output!r} is a sequence or an optional, expected a tensor")
+    if isinstance(value, np.ndarray):
+        one = value if value.size else np.zeros((1,) * value.ndim, value.dtype)
+        kept = g.keep(one, g.fresh(f"{output}/constant"), infinite=True)
+        value = g.emit(node, "expand", [kept], shape=value.shape)
+    if half and g.dtype(value) == "float32":
+        if value == output:
+            value = g.fresh(f"{output}/float32")
+            _rename(g, output, value)
+        g.emit(node, "cast", [value], to="float16")
+    elif value in entered or value in g.counts or (value != output and value in outputs):
+        g.emit(node, "reshape", [value], shape=g.shape(value))
+    elif value != output:
+        _rename(g, value, output)
+
+
+def _rename(g: Builder, old: str, new: str) -> None:
+    """Gives an activation that a node makes another canonical name."""
+    g.tensors[new] = replace(g.tensors.pop(old), name=new)
+    if old in g.extents:
+        g.extents[new] = g.extents.pop(old)
+    for i, node in enumerate(g.nodes):
+        if node.output == old or old in node.inputs:
+            inputs = tuple(new if name == old else name for name in node.inputs)
+            g.nodes[i] = replace(node, inputs=inputs, output=new if node.output == old else node.output)
+    g.values.update({name: new for name, value in g.values.items() if isinstance(value, str) and value == old})

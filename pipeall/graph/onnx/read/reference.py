@@ -70,7 +70,7 @@ def _converted(g: Builder, n: OnnxNode, feeds: dict[str, np.ndarray]) -> list[np
     if n.op not in OPERATORS or x is None or x.dtype != np.float32 or not x.size:
         return None
     constants = {name: g.constant(n, i) for i, name in enumerate(n.inputs) if name and name != n.inputs[0]}
-    alone = g.apart(Tensor(n.inputs[0], x.shape), constants)
+    alone = Builder([Tensor(n.inputs[0], x.shape)], constants, g.reserved, g.convert_node)
     try:
         alone.convert(n)
     except PipeallError:

@@ -13,9 +13,9 @@ from ....errors import ArgumentError
 from ....files import write_whole
 from ...ir import Graph, Node
 from ...pointwise import UNARY
-from . import encode
+from ..read.wire import with_length
 from .write_ops import RULES
-from .writer import Writer
+from .writer import Writer, encoded_tensor, encoded_value, number
 
 OPSET, IR_VERSION = 13, 8
 RESIZED = {"half_pixel_symmetric": 19}  # coordinates of resize -> the first opset that has them
@@ -29,17 +29,17 @@ def onnx_bytes(graph: Graph) -> bytes:
     writer = Writer(graph, max([OPSET, *map(_first_opset, graph.nodes)]))
     for node in graph.nodes:
         _write(writer, node)
-    body = b"".join(encode.message(1, content) for content in writer.nodes)
-    body += encode.message(2, graph.name.encode())
-    body += b"".join(encode.message(5, encode.tensor(name, array)) for name, array in writer.stored.items())
+    body = b"".join(with_length(1, content) for content in writer.nodes)
+    body += with_length(2, graph.name.encode())
+    body += b"".join(with_length(5, encoded_tensor(name, array)) for name, array in writer.stored.items())
     for field, tensors in ((11, graph.inputs), (12, graph.outputs)):
-        body += b"".join(encode.message(field, encode.value(t.name, t.dtype, t.shape)) for t in tensors)
-    said = b"".join(
-        encode.message(14, encode.message(1, key.encode()) + encode.message(2, text.encode()))
+        body += b"".join(with_length(field, encoded_value(t.name, t.dtype, t.shape)) for t in tensors)
+    metadata = b"".join(
+        with_length(14, with_length(1, key.encode()) + with_length(2, text.encode()))
         for key, text in graph.metadata.items()
     )
-    head = encode.number(1, IR_VERSION) + encode.message(2, b"pipeall") + encode.message(7, body)
-    return head + encode.message(8, encode.number(2, writer.opset)) + said
+    head = number(1, IR_VERSION) + with_length(2, b"pipeall") + with_length(7, body)
+    return head + with_length(8, number(2, writer.opset)) + metadata
 
 
 def save_onnx(graph: Graph, path: str | Path) -> None:

@@ -1,15 +1,20 @@
-"""An ONNX file in the making: nodes, constants and integers that stand for floats."""
+"""An ONNX file in the making: nodes, constants and integers that stand for floats, as bytes without the onnx package.
+
+Numbers of fields are those of onnx.proto3.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
 import numpy as np
 
 from ...ir import Graph, Quantization
-from . import encode
+from ..read.element_types import NUMBERS
+from ..read.wire import with_length
 
 MOST_BIAS = 2**31 - 1
 
@@ -38,7 +43,7 @@ class Writer:
         for name in inputs:
             if name in self.graph.constants:
                 self._operand(name)
-        self.nodes.append(encode.node(op, inputs, output, attrs))
+        self.nodes.append(encoded_node(op, inputs, output, attrs))
         return output
 
     def clamp(self, x: str, output: str, low: float, high: float) -> None:
@@ -131,3 +136,53 @@ class Writer:
         for part, values in parameters.items():
             inputs.append(self.constant(values.reshape(()) if axis is None else values, f"{name}/{part}"))
         self.emit("DequantizeLinear", inputs, name, **({} if axis is None else {"axis": axis}))
+
+
+# ---- messages ----
+
+A_FLOAT, AN_INT, A_STRING, INTS = 1, 2, 3, 7  # AttributeProto.AttributeType
+
+
+def number(field: int, value: int) -> bytes:
+    """A field that is an integer."""
+    return _varint(field << 3) + _varint(value)
+
+
+def encoded_node(op: str, inputs: Sequence[str], output: str, attributes: Mapping[str, Any]) -> bytes:
+    """A NodeProto, called as its output. Attributes are tuples of integers, texts, floats or integers."""
+    content = b"".join(with_length(1, name.encode()) for name in inputs) + with_length(2, output.encode())
+    content += with_length(3, output.encode()) + with_length(4, op.encode())
+    for name, value in attributes.items():
+        if isinstance(value, tuple):
+            entry = b"".join(number(8, int(size)) for size in value) + number(20, INTS)
+        elif isinstance(value, str):
+            entry = with_length(4, value.encode()) + number(20, A_STRING)
+        elif isinstance(value, float):
+            entry = _varint(2 << 3 | 5) + struct.pack("<f", value) + number(20, A_FLOAT)
+        else:
+            entry = number(3, int(value)) + number(20, AN_INT)
+        content += with_length(5, with_length(1, name.encode()) + entry)
+    return content
+
+
+def encoded_tensor(name: str, array: np.ndarray) -> bytes:
+    """A TensorProto."""
+    dims = b"".join(number(1, size) for size in array.shape)
+    little = array.astype(array.dtype.newbyteorder("<"))
+    return (
+        dims + number(2, NUMBERS[array.dtype.name]) + with_length(8, name.encode()) + with_length(9, little.tobytes())
+    )
+
+
+def encoded_value(name: str, dtype: str, shape: Sequence[int]) -> bytes:
+    """A ValueInfoProto of a tensor."""
+    dims = b"".join(with_length(1, number(1, size)) for size in shape)
+    return with_length(1, name.encode()) + with_length(
+        2, with_length(1, number(1, NUMBERS[dtype]) + with_length(2, dims))
+    )
+
+
+def _varint(value: int) -> bytes:
+    value &= 2**64 - 1  # negative ones are two's complements of 64 bits
+    groups = [value >> shift & 127 for shift in range(0, max(1, value.bit_length()), 7)]
+    return bytes([*(group | 128 for group in groups[:-1]), groups[-1]])
