@@ -28,7 +28,7 @@ def _attention(g: Builder, n: OnnxNode) -> None:
         v = g.emit(n, "concat", [g.operand(n, 5), v], axis=2, **_result(n, 2, "values"))
     else:
         for place, x in ((1, k), (2, v)):
-            if _wanted(n, place):
+            if place in n.made:
                 g.emit(n, "reshape", [x], output=place, shape=g.shape(x))
     mode = n.get("qk_matmul_output_mode", int, 0)
     if mode not in MODES:
@@ -38,7 +38,7 @@ def _attention(g: Builder, n: OnnxNode) -> None:
     bias = _bias(g, n, g.shape(scores[0]), past)
     scores.append(scores[1] if bias is None else binary(g, n, "add", scores[1], bias, "masked"))
     scores.append(g.emit(n, "softmax", [scores[2]], part="probabilities", axis=3))
-    if _wanted(n, 3):
+    if 3 in n.made:
         result = _shown(g, n, scores[3], bias, "attended") if mode == 3 else scores[mode]
         g.emit(n, "reshape", [result], output=3, shape=g.shape(result))
     y = g.emit(n, "matmul", [scores[3], _repeated(g, n, v, g.shape(q)[1], "values")], part="heads")
@@ -51,13 +51,9 @@ def _attention(g: Builder, n: OnnxNode) -> None:
         g.reshape(n, y, g.shape(y))
 
 
-def _wanted(n: OnnxNode, output: int) -> bool:
-    return output < len(n.outputs) and n.outputs[output] != ""
-
-
 def _result(n: OnnxNode, output: int, part: str) -> dict[str, str | int]:
     """How to emit what may be an output of the node."""
-    return {"output": output} if _wanted(n, output) else {"part": part}
+    return {"output": output} if output in n.made else {"part": part}
 
 
 def _heads(g: Builder, n: OnnxNode, i: int) -> str:

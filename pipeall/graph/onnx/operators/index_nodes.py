@@ -41,7 +41,7 @@ def _gather(g: Builder, n: OnnxNode) -> None:
     """One constant index, and several with one step between them, are a slice."""
     x, index = g.operand(n, 0), g.value(n, 1)
     shape = g.shape(x)
-    axis = n.axis(n.get("axis", int, 0), len(shape))
+    axis = n.axis_of(len(shape), 0)
     indices = _indices(g, n, 1, shape[axis])
     if isinstance(index, np.ndarray) and index.ndim <= 1 and x in g.tensors:
         places = (index.reshape(-1) % shape[axis]).tolist()
@@ -61,7 +61,7 @@ def _gather(g: Builder, n: OnnxNode) -> None:
 @operator("GatherElements", "axis")
 def _gather_elements(g: Builder, n: OnnxNode) -> None:
     x = g.operand(n, 0)
-    axis = n.axis(n.get("axis", int, 0), len(g.shape(x)))
+    axis = n.axis_of(len(g.shape(x)), 0)
     g.emit(n, "gather_elements", [x, _indices(g, n, 1, g.shape(x)[axis])], axis=axis)
 
 
@@ -76,7 +76,7 @@ def _gather_nd(g: Builder, n: OnnxNode) -> None:
 @operator("Scatter", "axis")
 def _scatter_elements(g: Builder, n: OnnxNode) -> None:
     x = g.operand(n, 0)
-    axis = n.axis(n.get("axis", int, 0), len(g.shape(x)))
+    axis = n.axis_of(len(g.shape(x)), 0)
     operands = [x, _indices(g, n, 1, g.shape(x)[axis]), g.operand(n, 2)]
     g.emit(n, "scatter_elements", operands, axis=axis, reduction=n.get("reduction", str, "none"))
 
@@ -151,7 +151,7 @@ def _tensor_scatter(g: Builder, n: OnnxNode) -> None:
     """A cache of keys or values with the new ones of each sample from an index of its own on."""
     cache, update = g.operand(n, 0), g.operand(n, 1)
     shape, few = g.shape(cache), g.shape(update)
-    axis, mode = n.axis(n.get("axis", int, -2), len(shape)), n.get("mode", str, "linear")
+    axis, mode = n.axis_of(len(shape), -2), n.get("mode", str, "linear")
     fits = len(few) == len(shape) and all(a == b or i == axis for i, (a, b) in enumerate(zip(few, shape, strict=True)))
     if mode not in ("linear", "circular") or axis == 0 or not fits or few[axis] > shape[axis]:
         n.fail(f"cannot put {few} into {shape} along axis {axis}, mode {mode!r}")
@@ -192,7 +192,7 @@ def _one_hot(g: Builder, n: OnnxNode) -> None:
     if count < 1:
         n.fail(f"depth must be at least 1, got {count}")
     g.afford(n, count)
-    axis = n.axis(n.get("axis", int, -1), rank)
+    axis = n.axis_of(rank, -1)
     shape = g.shape(indices)
     indices = g.reshape(n, indices, (*shape[:axis], 1, *shape[axis:]), part="column")
     places = np.arange(count).reshape(-1, *(1,) * (rank - axis - 1))
@@ -212,11 +212,9 @@ def _one_hot(g: Builder, n: OnnxNode) -> None:
 def _topk(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     k = n.get("k", int) if "k" in n.attrs else (g.ints(n, 1) or n.fail("k is missing"))[0]
-    axis = n.axis(n.get("axis", int, -1), len(g.shape(x)))
-    for i, name in enumerate(n.outputs):
-        if name:
-            largest = bool(n.get("largest", int, 1))
-            g.emit(n, "topk", [x], output=i, axis=axis, k=k, largest=largest, indices=i == 1)
+    axis = n.axis_of(len(g.shape(x)), -1)
+    for i in n.made:
+        g.emit(n, "topk", [x], output=i, axis=axis, k=k, largest=bool(n.get("largest", int, 1)), indices=i == 1)
 
 
 # ---- boxes ----

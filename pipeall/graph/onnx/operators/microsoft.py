@@ -151,7 +151,7 @@ def _skip_layer_norm(g: Builder, n: OnnxNode) -> None:
     scale = n.inputs[2:3] if simple else n.inputs[2:4]
     op = "RMSNormalization" if simple else "LayerNormalization"
     g.apply(n, op, [total, *scale], axis=-1, epsilon=n.get("epsilon", float, 1e-12 if not simple else 1e-5))
-    if len(n.outputs) > 3 and n.outputs[3]:
+    if 3 in n.made:
         g.bind(n, g.values[total], 3)
 
 

@@ -99,7 +99,7 @@ def _appended(g: Builder, n: OnnxNode, past: str, x: str, part: str) -> str:
 
 
 def _leaves(g: Builder, n: OnnxNode, output: int, x: str) -> None:
-    if output < len(n.outputs) and n.outputs[output]:
+    if output in n.made:
         g.bind(n, g.values[x], output)
 
 
@@ -184,12 +184,12 @@ def _embed(g: Builder, n: OnnxNode) -> None:
         total = g.apply(n, "Add", [total, g.apply(n, "Gather", [g.given(n, 4), n.inputs[1]], "segments")], "sum")
     scale = [g.given(n, 5), g.given(n, 6)]
     g.apply(n, "LayerNormalization", [total, *scale], axis=-1, epsilon=n.get("epsilon", float, 1e-12))
-    if len(n.outputs) > 1 and n.outputs[1]:
+    if 1 in n.made:
         if g.has(n, 7):
             axes = g.named(n, np.array([1]), "mask/axes")
             counted = g.apply(n, "ReduceSum", [n.inputs[7], axes], "counted", keepdims=0)
         else:
             counted = g.named(n, np.zeros(shape[0], np.int32), "counted")
         g.bind(n, g.values[counted], 1)
-    if len(n.outputs) > 2 and n.outputs[2]:
+    if 2 in n.made:
         g.bind(n, g.values[total], 2)

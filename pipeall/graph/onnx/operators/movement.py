@@ -26,7 +26,7 @@ def _reshape(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     shape = RESHAPE[n.op](g, n, g.shape(x))
     g.reshape(n, x, shape)
-    if n.op == "Dropout" and len(n.outputs) > 1 and n.outputs[1]:  # the mask keeps everything
+    if n.op == "Dropout" and 1 in n.made:  # the mask keeps everything
         g.afford(n, prod(shape))
         g.bind(n, np.ones(shape, bool), 1)
 
@@ -93,7 +93,7 @@ def _concat(g: Builder, n: OnnxNode) -> None:
     values = [g.value(n, i) for i in range(len(n.inputs))]
     empty = [isinstance(value, np.ndarray) and not value.size for value in values]
     inputs = [g.operand(n, i) for i in range(len(n.inputs)) if not empty[i]]
-    axis = n.axis(n.get("axis", int), len(g.shape(inputs[0])))
+    axis = n.axis_of(len(g.shape(inputs[0])))
     if len(inputs) == 1:
         g.bind(n, inputs[0])
     else:

@@ -23,7 +23,7 @@ def _softmax(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     shape = g.shape(x)
     emit = _hardmax if n.op == "Hardmax" else _soft
-    axis = n.axis(n.get("axis", int, -1 if n.opset >= 13 else 1), len(shape))
+    axis = n.axis_of(len(shape), -1 if n.opset >= 13 else 1)
     if n.opset >= 13 or prod(shape[axis + 1 :]) == 1:
         emit(g, n, x, axis, "")
         return
@@ -52,7 +52,7 @@ def _hardmax(g: Builder, n: OnnxNode, x: str, axis: int, part: str) -> str:
 def _lp_norm(g: Builder, n: OnnxNode) -> None:
     """x over its norm along an axis; 0 where that is 0."""
     x, p = g.x(n), n.get("p", int, 2)
-    axis = n.axis(n.get("axis", int, -1), len(g.shape(x)))
+    axis = n.axis_of(len(g.shape(x)), -1)
     if p not in (1, 2):
         n.fail(f"p must be 1 or 2, got {p}")
     norm = along(g, n, f"l{p}", x, (axis,), True, "norm")
@@ -103,17 +103,17 @@ def _has_operands(g: Builder, n: OnnxNode) -> bool:
 def _layer_norm(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     rank, center = len(g.shape(x)), n.op == "LayerNormalization"
-    axes = tuple(range(n.axis(n.get("axis", int, -1), rank), rank))
+    axes = tuple(range(n.axis_of(rank, -1), rank))
     part = "normal" if _has_operands(g, n) else ""
     normal = g.emit(n, "layernorm", [x], part=part, axes=axes, epsilon=_epsilon(n), center=center)
     scaled(g, n, normal)
-    if len(n.outputs) > 1 and any(n.outputs[1:]):
+    if max(n.made) > 0:
         _statistics(g, n, x, axes)
 
 
 def _statistics(g: Builder, n: OnnxNode, x: str, axes: tuple[int, ...]) -> None:
     """The results Mean and InvStdDev of LayerNormalization."""
-    named = [place < len(n.outputs) and n.outputs[place] != "" for place in (1, 2)]
+    named = [place in n.made for place in (1, 2)]
     mean = g.emit(n, "reduce", [x], part="" if named[0] else "mean", output=int(named[0]), how="mean", axes=axes)
     if named[1]:
         difference = g.emit(n, "sub", [x, mean], part="difference")

@@ -88,7 +88,7 @@ def _max_pool(g: Builder, n: OnnxNode) -> None:
         y = _pooled(g, n, x, w, pool, "" if dtype == g.dtype(x) else "maximum")
         if dtype != g.dtype(x):
             g.cast(n, y, dtype)
-    if len(n.outputs) < 2 or not n.outputs[1]:
+    if 1 not in n.made:
         return
     if len(w.kernel) > 2:
         n.fail(f"Indices of windows over 1 or 2 axes are supported, got {len(w.kernel)}")

@@ -37,7 +37,7 @@ def _recurrent(g: Builder, n: OnnxNode) -> None:
         n.fail(f"only whole sequences of {steps} steps are supported, got sequence_lens {g.ints(n, 4)}")
     attrs = _attributes(g, n)
     operands = [x, *_weights(g, n, attrs["hidden"], batch, batch_first)]
-    op, results = n.op.lower(), [bool(name) for name in (*n.outputs, "", "", "")[:3]]
+    op, results = n.op.lower(), [i in n.made for i in range(3)]
     if results[0]:
         y = g.emit(n, op, operands, part="y" * batch_first, **attrs, result="y")  # (T, D, N, H)
         if batch_first:
@@ -84,18 +84,13 @@ def _weights(g: Builder, n: OnnxNode, hidden: int, batch: int, batch_first: bool
     def state(i: int, name: str) -> str:
         value = given(i, name, (directions, batch, hidden))
         if g.has(n, i) and batch_first:
-            return g.emit(n, "transpose", [value], part=name, output=_named(n), perm=(1, 0, 2))
+            return g.emit(n, "transpose", [value], part=name, output=n.made[0], perm=(1, 0, 2))
         return value
 
     operands = [w, r, given(3, "B", (directions, 2 * gates * hidden)), state(5, "h0")]
     if n.op == "LSTM":
         operands += [state(6, "c0"), given(7, "P", (directions, 3 * hidden))]
     return operands
-
-
-def _named(n: OnnxNode) -> int:
-    """The first output that has a name."""
-    return next(i for i, name in enumerate(n.outputs) if name)
 
 
 def _attributes(g: Builder, n: OnnxNode) -> dict:

@@ -51,7 +51,7 @@ def along(g: Builder, n: OnnxNode, how: str, x: str, axes: tuple[int, ...], keep
 @operator("ArgMax ArgMin", "axis keepdims select_last_index")
 def _arg(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
-    axis = n.axis(n.get("axis", int, 0), len(g.shape(x)))
+    axis = n.axis_of(len(g.shape(x)), 0)
     keepdims, last = bool(n.get("keepdims", int, 1)), bool(n.get("select_last_index", int, 0))
     x = g.cast(n, x, "int32", "int32") if g.dtype(x) in SMALL else x
     g.emit(n, "arg", [x], how="max" if n.op == "ArgMax" else "min", axis=axis, keepdims=keepdims, last=last)

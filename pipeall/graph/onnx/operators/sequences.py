@@ -76,7 +76,7 @@ def _length(g: Builder, n: OnnxNode) -> None:
 def _split(g: Builder, n: OnnxNode) -> None:
     x = g.value(n, 0)
     shape = g.shape_of(x)
-    axis = n.axis(n.get("axis", int, 0), len(shape))
+    axis = n.axis_of(len(shape), 0)
     size, single = shape[axis], not g.has(n, 1)
     sizes = np.ones(size, int) if single else g.constant(n, 1)
     if sizes.ndim == 0:
@@ -118,9 +118,8 @@ def _map(g: Builder, n: OnnxNode) -> None:
     for i, value in enumerate(sequence):
         given = [value, *(other[i] if isinstance(other, tuple) else other for other in others)]
         results.append(run(g, n, body, dict(zip(body.inputs, given, strict=True)), f"{i}/"))
-    for i, name in enumerate(n.outputs):
-        if name:
-            g.hold(n, tuple(values[i] for values in results), i)
+    for i in n.made:
+        g.hold(n, tuple(values[i] for values in results), i)
 
 
 # ---- optional values ----

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import Any, NoReturn
 
@@ -58,6 +59,15 @@ class OnnxNode:
         if len(values) != count or not all(isinstance(value, int) for value in values):
             self.fail(f"attribute {name} must be {count} integers, got {values!r:.60}")
         return tuple(values)
+
+    @cached_property
+    def made(self) -> tuple[int, ...]:
+        """The places of the outputs that have a name."""
+        return tuple(i for i, name in enumerate(self.outputs) if name)
+
+    def axis_of(self, rank: int, default: int | None = None) -> int:
+        """The attribute ``axis``, from 0 on."""
+        return self.axis(self.get("axis", int, default), rank)
 
     def axis(self, value: int, rank: int) -> int:
         if not -rank <= value < rank:

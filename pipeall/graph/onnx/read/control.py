@@ -49,7 +49,7 @@ def _known(n: OnnxNode, value: Value, what: str, way: str = "") -> int:
 
 def _bind(g: Builder, n: OnnxNode, values: Sequence[Value], first: int = 0) -> None:
     for i, value in enumerate(values, first):
-        if i < len(n.outputs) and n.outputs[i]:
+        if i in n.made:
             g.bind(n, value, i)
 
 
@@ -106,17 +106,12 @@ def chosen(g: Builder, n: OnnxNode, condition: str, a: Value, b: Value, part: st
         value if isinstance(value, str) else g.keep(value, g.fresh(f"{n.outputs[0]}/{part}/constant"), infinite=True)
         for value in (a, b)
     ]
-    made = g.emit(n, "where", [condition, *operands], part=f"{part}/chosen", output=_named(n))
+    made = g.emit(n, "where", [condition, *operands], part=f"{part}/chosen", output=n.made[0])
     if types[0] in WIDER:
         g.narrow[made] = types[0]
     if lengths[0]:
         g.extents[made] = lengths[0]
     return made
-
-
-def _named(n: OnnxNode) -> int:
-    """The first output that has a name."""
-    return next(i for i, name in enumerate(n.outputs) if name)
 
 
 @operator("Loop", "body", f"number of turns, or the most of them, known before the network runs, at most {MAX_TURNS}")
@@ -150,7 +145,7 @@ def _loop(g: Builder, n: OnnxNode) -> None:
         turn += 1
     _bind(g, n, state)
     for i, values in enumerate(collected, len(state)):
-        if values and i < len(n.outputs) and n.outputs[i]:
+        if values and i in n.made:
             stacked(g, n, values, 0, i)
 
 
@@ -203,7 +198,7 @@ def _scan(g: Builder, n: OnnxNode) -> None:
         zip(out_axes, n.ints("scan_output_directions", results, zeros[:results]), strict=True)
     ):
         values = collected[i][::-1] if back else collected[i]
-        if values and len(state) + i < len(n.outputs) and n.outputs[len(state) + i]:
+        if values and len(state) + i in n.made:
             stacked(g, n, values, axis, len(state) + i)
 
 

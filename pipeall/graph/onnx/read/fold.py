@@ -108,7 +108,7 @@ def slices(g: Builder, n: OnnxNode, rank: int) -> list[tuple[int, slice]]:
 
 def parts(g: Builder, n: OnnxNode, shape: Shape) -> list[tuple[int, int, int]]:
     """(axis, start, stop) of each output of Split; a part may be empty."""
-    axis, count = n.axis(n.get("axis", int, 0), len(shape)), len(n.outputs)
+    axis, count = n.axis_of(len(shape), 0), len(n.outputs)
     sizes = g.attr_or_ints(n, "split", 1)
     if sizes is None:
         each = -(-shape[axis] // count)
@@ -128,13 +128,13 @@ def _concat(g: Builder, n: OnnxNode, *arrays: np.ndarray) -> np.ndarray:
 
 
 def _gather(g: Builder, n: OnnxNode, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    axis = n.axis(n.get("axis", int, 0), x.ndim)
+    axis = n.axis_of(x.ndim, 0)
     g.afford(n, indices.size * (x.size // max(1, x.shape[axis])))
     return np.take(x, indices, axis=axis)
 
 
 def _gather_elements(g: Builder, n: OnnxNode, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    axis = n.axis(n.get("axis", int, 0), x.ndim)
+    axis = n.axis_of(x.ndim, 0)
     g.afford(n, indices.size)
     if any(size > most for i, (size, most) in enumerate(zip(indices.shape, x.shape, strict=True)) if i != axis):
         n.fail(f"expected indices of at most {x.shape}, but for axis {axis}, got {indices.shape}")
@@ -144,7 +144,7 @@ def _gather_elements(g: Builder, n: OnnxNode, x: np.ndarray, indices: np.ndarray
 
 def _log_softmax(g: Builder, n: OnnxNode, x: np.ndarray) -> np.ndarray:
     """Of the elements from the axis on, before opset 13."""
-    axis = n.axis(n.get("axis", int, -1 if n.opset >= 13 else 1), x.ndim)
+    axis = n.axis_of(x.ndim, -1 if n.opset >= 13 else 1)
     axes = axis if n.opset >= 13 else tuple(range(axis, x.ndim))
     g.afford(n, x.size)
     less = x - x.max(axes, keepdims=True)
@@ -240,7 +240,7 @@ def parameter_shape(n: OnnxNode, i: int, shape: Shape, of: Shape) -> Shape:
     """How the scale or zero point in input i lies in a tensor: a single one, or one for each place on the axis."""
     if prod(shape) == 1 and len(shape) <= 1:
         return (1,) * len(of)
-    axis = n.axis(n.get("axis", int, 1), len(of))
+    axis = n.axis_of(len(of), 1)
     if shape != (of[axis],):
         n.fail(f"input {i} of shape {shape} fits no axis {axis} of {of}, expected one element or ({of[axis]},)")
     return tuple(size if k == axis else 1 for k, size in enumerate(of))
@@ -251,7 +251,7 @@ def _in_place(n: OnnxNode, i: int, value: np.ndarray, of: Shape) -> np.ndarray:
     block = n.get("block_size", int, 0)
     if not block:
         return value.reshape(parameter_shape(n, i, value.shape, of))
-    axis = n.axis(n.get("axis", int, 1), len(of))
+    axis = n.axis_of(len(of), 1)
     blocks = tuple(-(-size // block) if k == axis else size for k, size in enumerate(of))
     if block < 0 or value.shape != blocks:
         n.fail(f"input {i} has shape {value.shape}, expected {blocks} for blocks of {block} on axis {axis} of {of}")
@@ -277,7 +277,7 @@ def _levels(n: OnnxNode, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | No
     """What int8 integers in place of these mean: those of unsigned ones are less 128."""
     shift = 128 if x.dtype.name == "uint8" else 0
     zeros = (np.zeros(scale.shape) if zero is None else zero).reshape(-1).astype(int) - shift
-    axis = n.axis(n.get("axis", int, 1), x.ndim) if scale.size > 1 else None
+    axis = n.axis_of(x.ndim, 1) if scale.size > 1 else None
     scale = np.where(scale > 0, scale, scale[scale > 0].min())  # where that is 0, any is right
     return Quantization(tuple(scale.reshape(-1).astype(np.float32).tolist()), tuple(zeros.tolist()), axis)
 

@@ -162,13 +162,12 @@ def _size(g: Builder, n: OnnxNode) -> None:
 @rule("Split")
 def _split(g: Builder, n: OnnxNode) -> None:
     true = dims(g, n, 0)
-    axis = n.axis(n.get("axis", int, 0), len(true))
+    axis = n.axis_of(len(true), 0)
     if isinstance(true[axis], Size):
         n.fail(f"the size of axis {axis} of {true}, which it splits, depends on the data")
     plain(g, n)
-    for i, name in enumerate(n.outputs):
-        if name:
-            mark(g, n, [g.shape_of(g.values[name])[axis] if k == axis else dim for k, dim in enumerate(true)], i)
+    for i in n.made:
+        mark(g, n, [g.shape_of(g.values[n.outputs[i]])[axis] if k == axis else dim for k, dim in enumerate(true)], i)
 
 
 @rule("Concat")
@@ -176,7 +175,7 @@ def _concat(g: Builder, n: OnnxNode) -> None:
     """Where operands have counts along the axis, those behind them move up."""
     used = [i for i in range(len(n.inputs)) if 0 not in g.shape_of(g.value(n, i))]
     shapes = [dims(g, n, i) for i in used]
-    axis = n.axis(n.get("axis", int), len(shapes[0]))
+    axis = n.axis_of(len(shapes[0]))
     others = [(*shape[:axis], 1, *shape[axis + 1 :]) for shape in shapes]
     rest = broadcast(n, others)
     lengths = [shape[axis] for shape in shapes]
@@ -370,7 +369,7 @@ def _reduce(g: Builder, n: OnnxNode) -> None:
 @rule("ArgMax ArgMin")
 def _arg(g: Builder, n: OnnxNode) -> None:
     x, true = g.x(n), dims(g, n, 0)
-    axis = n.axis(n.get("axis", int, 0), len(true))
+    axis = n.axis_of(len(true), 0)
     x = masked(g, n, x, [axis], _lowest(g.dtype(x), 1 if n.op == "ArgMax" else -1))
     plain(g, with_inputs(g, n, {0: x}))
     keep = n.get("keepdims", int, 1)
@@ -380,13 +379,12 @@ def _arg(g: Builder, n: OnnxNode) -> None:
 @rule("TopK", sizes=(1,))
 def _topk(g: Builder, n: OnnxNode) -> None:
     x, true = g.x(n), list(dims(g, n, 0))
-    axis, largest = n.axis(n.get("axis", int, -1), len(true)), bool(n.get("largest", int, 1))
+    axis, largest = n.axis_of(len(true), -1), bool(n.get("largest", int, 1))
     k = n.get("k", int) if "k" in n.attrs else sizes(g, n, 1)[0]
     if high(k) > g.shape(x)[axis]:
         n.fail(f"k is up to {high(k)}, but axis {axis} has at most {g.shape(x)[axis]} elements")
     x = masked(g, n, x, [axis], _lowest(g.dtype(x), 1 if largest else -1))
     true[axis] = k
-    for i, name in enumerate(n.outputs):
-        if name:
-            g.emit(n, "topk", [x], output=i, axis=axis, k=high(k), largest=largest, indices=i == 1)
-            mark(g, n, true, i)
+    for i in n.made:
+        g.emit(n, "topk", [x], output=i, axis=axis, k=high(k), largest=largest, indices=i == 1)
+        mark(g, n, true, i)

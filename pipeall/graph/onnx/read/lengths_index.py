@@ -126,7 +126,7 @@ def _compress(g: Builder, n: OnnxNode) -> None:
         true = [prod(true)]
         x, axis = g.reshape(n, x, (true[0],), part="elements"), 0
     else:
-        axis = n.axis(n.get("axis", int), len(true))
+        axis = n.axis_of(len(true))
     if isinstance(chosen, np.ndarray):
         chosen = g.new_constant(n, chosen.astype(bool), "condition")
     if g.shape(chosen) != (g.shape(x)[axis],):
@@ -173,7 +173,7 @@ def _nms(g: Builder, n: OnnxNode) -> None:
 @rule("Gather")
 def _gather(g: Builder, n: OnnxNode) -> None:
     true, chosen = dims(g, n, 0), g.value(n, 1)
-    axis = n.axis(n.get("axis", int, 0), len(true))
+    axis = n.axis_of(len(true), 0)
     out = (*true[:axis], *dims_of(g, chosen), *true[axis + 1 :])
     if empty(g, n, out):
         return
@@ -214,7 +214,7 @@ def _gather_nd(g: Builder, n: OnnxNode) -> None:
 @rule("GatherElements")
 def _gather_elements(g: Builder, n: OnnxNode) -> None:
     true, chosen = dims(g, n, 0), dims(g, n, 1)
-    axis = n.axis(n.get("axis", int, 0), len(true))
+    axis = n.axis_of(len(true), 0)
     places = g.value(n, 1)
     n = with_inputs(g, n, {1: _from_start(g, n, places, true[axis : axis + 1])}) if isinstance(true[axis], Size) else n
     plain(g, n)
@@ -237,7 +237,7 @@ def _scatter_nd(g: Builder, n: OnnxNode) -> None:
 @rule("ScatterElements Scatter")
 def _scatter_elements(g: Builder, n: OnnxNode) -> None:
     x, true, chosen = g.operand(n, 0), dims(g, n, 0), dims(g, n, 1)
-    axis = n.axis(n.get("axis", int, 0), len(true))
+    axis = n.axis_of(len(true), 0)
     _written(g, n, x, axis, [k for k, dim in enumerate(chosen) if isinstance(dim, Size)], "scatter_elements", axis=axis)
     mark(g, n, true)
 

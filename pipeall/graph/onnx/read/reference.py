@@ -54,8 +54,7 @@ def evaluate(g: Builder, n: OnnxNode) -> None:
         if type(error).__module__.startswith("pipeall"):
             raise
         n.fail(f"cannot evaluate on constants: {' '.join(str(error).split()):.200}")
-    made = (i for i, name in enumerate(n.outputs) if name)
-    for i, array in zip(made, arrays, strict=True):
+    for i, array in zip(n.made, arrays, strict=True):
         if not isinstance(array, np.ndarray | np.generic) or array.dtype.kind not in "fiub":
             n.fail("cannot evaluate on constants: its result is no tensor of numbers")
         if n.op.endswith("Pool") and feeds["x0"].size and not array.size:
@@ -109,7 +108,7 @@ def _scatter_nd(n: OnnxNode, x: np.ndarray, indices: np.ndarray, updates: np.nda
 
 def _scatter_elements(n: OnnxNode, x: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
     at = list(np.indices(indices.shape, sparse=True))
-    at[n.axis(n.get("axis", int, 0), x.ndim)] = indices
+    at[n.axis_of(x.ndim, 0)] = indices
     return _scattered(n, x, tuple(at), updates)
 
 
@@ -200,8 +199,7 @@ def emptied(g: Builder, n: OnnxNode) -> bool:
         return False
     if any(shape is None or 0 not in shape for shape, _ in results):
         return False
-    made = (i for i, name in enumerate(n.outputs) if name)
-    for i, (shape, elem_type) in zip(made, results, strict=True):
+    for i, (shape, elem_type) in zip(n.made, results, strict=True):
         g.bind(n, np.zeros(shape, TYPES.get(elem_type, np.float32)), i)
     return True
 
@@ -225,7 +223,7 @@ def expanded(g: Builder, n: OnnxNode) -> bool:
         return False
     body = g.subgraph(graph)
     values = run(g, n, body, {})
-    for i, value in zip((i for i, name in enumerate(n.outputs) if name), values, strict=True):
+    for i, value in zip(n.made, values, strict=True):
         g.bind(n, value, i)
     return True
 
