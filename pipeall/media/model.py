@@ -14,7 +14,8 @@ import numpy as np
 from ..arguments import a, checked, gone_through, one_of, optional, refused, whole
 from ..errors import ArgumentError, PipelineError
 from ..graph.ir import Graph
-from ..graph.onnx.read.source import ModelSource, network
+from ..graph.onnx.read.given import network
+from ..graph.onnx.read.source import ModelSource
 from ..picture import Picture, frame_of
 from ..pipeline.boards.board import Board, board_of
 from ..pipeline.live import DROPS, Stream

@@ -19,7 +19,8 @@ from ..arguments import a, checked, function, gone_through, is_switch, number, o
 from ..arguments import path as as_path
 from ..errors import ArgumentError
 from ..graph.ir import Graph
-from ..graph.onnx.read.source import ModelSource, network
+from ..graph.onnx.read.given import network
+from ..graph.onnx.read.source import ModelSource
 from ..graph.passes.picture_input import pictures_of, with_picture
 from ..picture import Picture, Placed
 from . import runtime

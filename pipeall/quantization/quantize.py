@@ -12,7 +12,8 @@ import numpy as np
 from ..arguments import a, checked, function, gone_through, number, one_of, optional, path, several, switch, text
 from ..errors import ArgumentError, ModelError
 from ..graph.ir import Graph
-from ..graph.onnx.read.source import ModelSource, network
+from ..graph.onnx.read.given import network
+from ..graph.onnx.read.source import ModelSource
 from ..graph.onnx.write.write import save_onnx
 from ..graph.passes.int8 import to_int8
 from ..journal import Journal

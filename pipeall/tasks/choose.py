@@ -12,7 +12,8 @@ import numpy as np
 from ..arguments import a, checked, number, one_of, optional, whole
 from ..errors import ArgumentError
 from ..graph.ir import Graph, Tensor
-from ..graph.onnx.read.source import ModelSource, network
+from ..graph.onnx.read.given import network
+from ..graph.onnx.read.source import ModelSource
 from ..picture import CHANNELS, Picture, Placed
 from . import (  # noqa: F401  register their decoders
     bodypix,

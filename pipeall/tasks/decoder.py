@@ -11,7 +11,7 @@ import numpy as np
 from ..arguments import checked, one_of, optional
 from ..errors import ModelError
 from ..graph.ir import Graph, Node, Tensor
-from ..graph.onnx.read.source import network
+from ..graph.onnx.read.given import network
 from ..picture import Picture, Placed
 from .answer import Answer
 from .labels import from_metadata

@@ -19,7 +19,8 @@ import numpy as np
 from ...arguments import checked, function, number, optional, several, text
 from ...errors import DeviceError, PipeallError
 from ...graph.ir import Graph
-from ...graph.onnx.read.source import ModelSource, network
+from ...graph.onnx.read.given import network
+from ...graph.onnx.read.source import ModelSource
 from ...graph.partition import subgraph
 from ...progress import Progress, silent
 from ..boards import machine

@@ -15,7 +15,7 @@ from ...arguments import text as as_text
 from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, shown, write_json
 from ...graph.ir import Graph
-from ...graph.onnx.read.source import network as graph_of
+from ...graph.onnx.read.given import network as graph_of
 from ...graph.ops import macs
 from .goal import Goal
 from .units import Unit, overlap

@@ -21,7 +21,7 @@ from ...arguments import refused
 from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
-from ...graph.onnx.read.source import network
+from ...graph.onnx.read.given import network
 from ...notebook import html_table
 from .units import Unit, may_be_neighbours
 

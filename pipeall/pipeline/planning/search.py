@@ -19,7 +19,8 @@ import numpy as np
 from ...arguments import by_name, checked, number, one_of, optional, several, switch, text, whole
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from ...graph.onnx.read.source import ModelSource, network
+from ...graph.onnx.read.given import network
+from ...graph.onnx.read.source import ModelSource
 from ...notebook import html_table
 from .dynamic import Dynamic, Solution
 from .floating import floating as float_cuts

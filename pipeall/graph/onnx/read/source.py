@@ -1,11 +1,10 @@
-"""Where a model comes from: a file, its bytes, a ModelProto, or the graph that was read from one."""
+"""Where a model comes from: a file, its bytes, or a ModelProto."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,7 +12,6 @@ import numpy as np
 
 from ....arguments import path
 from ....errors import ArgumentError, ModelError
-from ...ir import Graph
 
 MAX_NAME = 80  # characters of a graph's name
 UNNAMED = "model"
@@ -67,17 +65,3 @@ class Source:
         if isinstance(self.content, Path):
             return self.content.stem
         return "".join(c for c in graph.name if c.isprintable())[:MAX_NAME].strip() or UNNAMED
-
-
-def network(name: str, value: Any) -> Graph:
-    """A rule for arguments (``arguments.py``): the graph itself, or that of a model; errors as for ``load``."""
-    if isinstance(value, Graph):
-        return value
-    if isinstance(value, (str, PathLike, bytes, bytearray, memoryview)) or (
-        isinstance(value, Message) and not isinstance(value, type)
-    ):
-        from .read import load  # takes a while
-
-        return load(value)
-    expected = "one of pipeall.load or pipeall.zoo, or a model's path, bytes or ModelProto"
-    raise ArgumentError(f"{name}: expected {expected}, got {type(value).__name__}")
