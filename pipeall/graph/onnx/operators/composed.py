@@ -7,37 +7,41 @@ from __future__ import annotations
 import numpy as np
 
 from ..read.build import Builder, OnnxNode, operator
+from .microsoft import renamed
 from .movement import taken
 
 # ---- for trial ----
 
 
+def _scaled(g: Builder, n: OnnxNode, x: str, name: str, part: str = "", default: float | None = None) -> str:
+    """x times an attribute"""
+    return g.apply(n, "Mul", [x, g.named(n, n.get(name, float, default))], part)
+
+
 @operator("ImageScaler", "bias scale", "images")
 def _image_scaler(g: Builder, n: OnnxNode) -> None:
     """x * scale + a bias for each channel"""
-    scaled = g.apply(n, "Mul", [n.inputs[0], g.named(n, n.get("scale", float, 1.0))], "scaled")
     bias = np.array(n.get("bias", list, [0.0]), np.float32).reshape(-1, 1, 1)
-    g.apply(n, "Add", [scaled, g.named(n, bias, "bias")])
+    g.apply(n, "Add", [_scaled(g, n, n.inputs[0], "scale", "scaled", 1.0), g.named(n, bias, "bias")])
 
 
 @operator("Affine", "alpha beta")
 def _affine(g: Builder, n: OnnxNode) -> None:
     """alpha x + beta"""
-    scaled = g.apply(n, "Mul", [n.inputs[0], g.named(n, n.get("alpha", float, 1.0))], "scaled")
+    scaled = _scaled(g, n, n.inputs[0], "alpha", "scaled", 1.0)
     g.apply(n, "Add", [scaled, g.named(n, n.get("beta", float, 0.0))])
 
 
 @operator("Scale", "scale")
 def _scale(g: Builder, n: OnnxNode) -> None:
-    g.apply(n, "Mul", [n.inputs[0], g.named(n, n.get("scale", float, 1.0))])
+    _scaled(g, n, n.inputs[0], "scale", default=1.0)
 
 
 @operator("ScaledTanh ParametricSoftplus", "alpha beta")
 def _curve(g: Builder, n: OnnxNode) -> None:
     """alpha f(beta x)"""
-    scaled = g.apply(n, "Mul", [n.inputs[0], g.named(n, n.get("beta", float))], "scaled")
-    curve = g.apply(n, "Tanh" if n.op == "ScaledTanh" else "Softplus", [scaled], "curve")
-    g.apply(n, "Mul", [curve, g.named(n, n.get("alpha", float))])
+    scaled = _scaled(g, n, n.inputs[0], "beta", "scaled")
+    _scaled(g, n, g.apply(n, "Tanh" if n.op == "ScaledTanh" else "Softplus", [scaled], "curve"), "alpha")
 
 
 @operator("Crop", "border scale", "images")
@@ -125,6 +129,4 @@ def _linear(g: Builder, n: OnnxNode) -> None:
     g.apply(n, "Gemm", [_real(g, n), g.named(n, weights.reshape(targets, -1), "coefficients"), bias], transB=1)
 
 
-@operator(ml("ArrayFeatureExtractor"))
-def _extractor(g: Builder, n: OnnxNode) -> None:
-    g.apply(n, "Gather", n.inputs, axis=-1)
+renamed(ml("ArrayFeatureExtractor"), "Gather", axis=-1)

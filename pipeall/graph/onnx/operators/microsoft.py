@@ -26,6 +26,19 @@ def ms(names: str) -> str:
     return " ".join(f"com.microsoft.{name}" for name in names.split())
 
 
+def renamed(names: str, op: str, attributes: str = "", limits: str = "", **attrs: Any) -> None:
+    """Registers operators that are one of ONNX's under other names; ``attrs`` are those that it has always."""
+
+    @operator(names, attributes, limits)
+    def convert(g: Builder, n: OnnxNode) -> None:
+        g.apply(n, op, n.inputs, **n.attrs, **attrs)
+
+
+NORM = "axis epsilon stash_type"
+renamed("SimplifiedLayerNormalization", "RMSNormalization", NORM, "one result")  # in ONNX's own domain
+renamed(ms("LayerNormalization"), "LayerNormalization", NORM, "as LayerNormalization; one result")
+
+
 def _activated(g: Builder, n: OnnxNode, x: str, parameters: Sequence[float]) -> None:
     """The activation that the attribute names, of ``x``, as the output of the node."""
     name = n.get("activation", str)
@@ -37,17 +50,13 @@ def _activated(g: Builder, n: OnnxNode, x: str, parameters: Sequence[float]) -> 
         g.apply(n, name, [x], **dict(zip(ACTIVATIONS[name], parameters, strict=True)))
 
 
-def _conv(g: Builder, n: OnnxNode, x: str, part: str) -> str:
-    """The convolution of ``x`` with the node's weight and bias."""
-    attrs = {name: value for name, value in n.attrs.items() if name in CONV.split()}
-    return g.apply(n, "Conv", [x, *n.inputs[1:3]], part, **attrs)
-
-
 @operator(ms("FusedConv"), f"{CONV} activation activation_params", "as Conv")
+@operator(ms("NhwcConv NhwcFusedConv"), f"{CONV} activation activation_params", "as Conv; only the pixels are NHWC")
 def convolved(g: Builder, n: OnnxNode) -> None:
     """A convolution by inputs 1 and 2, with input 3 added, and an activation."""
     summed, fused = g.has(n, 3), bool(n.attrs.get("activation"))
-    x = _conv(g, n, n.inputs[0], "conv" if summed or fused else "")
+    attrs = {name: value for name, value in n.attrs.items() if name in CONV.split()}
+    x = with_channels_first(g, n, "Conv", n.inputs[:3], "conv" if summed or fused else "", **attrs)
     if summed:
         x = g.apply(n, "Add", [x, n.inputs[3]], "sum" if fused else "")
     if fused:
@@ -69,18 +78,6 @@ def with_channels_first(g: Builder, n: OnnxNode, op: str, inputs: Sequence[str],
 @operator(ms("NhwcMaxPool"), "auto_pad ceil_mode dilations kernel_shape pads strides", "the pixels are NHWC")
 def _nhwc_max_pool(g: Builder, n: OnnxNode) -> None:
     with_channels_first(g, n, "MaxPool", n.inputs[:1], **n.attrs)
-
-
-@operator(ms("NhwcConv NhwcFusedConv"), f"{CONV} activation activation_params", "as Conv; only the pixels are NHWC")
-def _nhwc_conv(g: Builder, n: OnnxNode) -> None:
-    fused = bool(n.attrs.get("activation"))
-    attrs = {name: value for name, value in n.attrs.items() if name in CONV.split()}
-    part = "conv" if g.has(n, 3) or fused else ""
-    x = with_channels_first(g, n, "Conv", n.inputs[:3], part, **attrs)
-    if g.has(n, 3):
-        x = g.apply(n, "Add", [x, n.inputs[3]], "sum" if fused else "")
-    if fused:
-        _activated(g, n, x, n.get("activation_params", list, []))
 
 
 @operator(
@@ -125,17 +122,6 @@ def _quick_gelu(g: Builder, n: OnnxNode) -> None:
     """x sigmoid(alpha x)"""
     scaled = g.apply(n, "Mul", [n.inputs[0], g.named(n, n.get("alpha", float, 1.702))], "scaled")
     g.apply(n, "Mul", [n.inputs[0], g.apply(n, "Sigmoid", [scaled], "gate")])
-
-
-@operator("SimplifiedLayerNormalization", "axis epsilon stash_type", "one result")
-def _simple_layer_norm(g: Builder, n: OnnxNode) -> None:
-    """RMSNormalization as onnxruntime writes it, in ONNX's own domain."""
-    g.apply(n, "RMSNormalization", n.inputs, **n.attrs)
-
-
-@operator(ms("LayerNormalization"), "axis epsilon stash_type", "as LayerNormalization; one result")
-def _layer_norm(g: Builder, n: OnnxNode) -> None:
-    g.apply(n, "LayerNormalization", n.inputs, **n.attrs)
 
 
 @operator(ms("SkipLayerNormalization SkipSimplifiedLayerNormalization"), "epsilon", "without mean and deviation")

@@ -20,7 +20,7 @@ from math import sqrt
 import numpy as np
 
 from ..read.build import Builder, OnnxNode, operator
-from .microsoft import CONV, convolved
+from .microsoft import CONV, convolved, renamed
 
 DOMAIN = "com.microsoft.nchwc."
 BLOCKS = (8, 16)
@@ -111,14 +111,8 @@ def _conv(g: Builder, n: OnnxNode) -> None:
     convolved(g, replace(n, inputs=(n.inputs[0], plain, *n.inputs[2:])))
 
 
-@operator(f"{DOMAIN}MaxPool {DOMAIN}GlobalMaxPool {DOMAIN}GlobalAveragePool", POOL)
-def _pool(g: Builder, n: OnnxNode) -> None:
-    g.apply(n, n.op.removeprefix(DOMAIN), n.inputs, **n.attrs)
-
-
-@operator(f"{DOMAIN}AveragePool", f"{POOL} count_include_pad")
-def _average_pool(g: Builder, n: OnnxNode) -> None:
-    g.apply(n, "AveragePool", n.inputs, **n.attrs)
+for _op in ("MaxPool", "GlobalMaxPool", "GlobalAveragePool", "AveragePool"):
+    renamed(f"{DOMAIN}{_op}", _op, POOL + " count_include_pad" * (_op == "AveragePool"))
 
 
 @operator(f"{DOMAIN}Upsample", "coordinate_transformation_mode mode scales")

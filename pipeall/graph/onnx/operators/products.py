@@ -32,7 +32,7 @@ def zeros(g: Builder, n: OnnxNode, count: int) -> str:
 def _matmul(g: Builder, n: OnnxNode) -> None:
     a, b = g.value(n, 0), g.value(n, 1)
     shapes = [g.shape_of(value) for value in (a, b)]
-    kinds = {g.dtype(value) if isinstance(value, str) else value.dtype.name for value in (a, b)}
+    kinds = {g.type_of(value) for value in (a, b)}
     integers = len(kinds) == 1 and kinds <= set(INTEGERS)
     if not integers and not all(kind.startswith("float") for kind in kinds):
         n.fail(f"only products of floats, int32 or int64 are supported, got {' and '.join(sorted(kinds))}")

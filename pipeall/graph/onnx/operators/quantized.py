@@ -2,7 +2,7 @@
 
 A quantized tensor's integers q mean scale * (q - zero point). QuantizeLinear rounds half to even and saturates: it puts
 values on levels (``fakequant``), and stores them as integers (``quantize``). Where these are only read as real numbers,
-``rewrite`` leaves out that they were stored. ``integers`` computes what is between levels in 8 bits.
+``rewrite`` leaves out that they were stored. ``int8`` computes what is between levels in 8 bits.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import numpy as np
 from ..read.build import Builder, OnnxNode, operator
 from ..read.element_types import limits
 from ..read.fold import check_scale, levels_of, parameter_shape
-from .microsoft import ms, with_channels_first
+from .microsoft import CONV, ms, with_channels_first
 from .pointwise_nodes import binary
 
 Parameter = np.ndarray | str | None
 INTEGERS = ("int8", "uint8", "int32")
 HELD = {"int16": "int32", "uint16": "int32"}  # levels of other types, by what holds them
-CONV = "auto_pad dilations group kernel_shape pads strides"
+COMPUTED = "int8 and uint8, computed in float32"
 POOL = "auto_pad ceil_mode count_include_pad kernel_shape pads strides"
 
 
@@ -54,6 +54,7 @@ def _single(scale: Parameter, zero: Parameter) -> tuple[float, int] | None:
 
 
 def _type(g: Builder, value: np.ndarray | str) -> np.dtype:
+    """With its number of bits."""
     return np.dtype(g.dtype(value)) if isinstance(value, str) else value.dtype
 
 
@@ -139,20 +140,20 @@ def _bias(g: Builder, n: OnnxNode, i: int) -> list[str]:
     return [g.apply(n, "DequantizeLinear", [n.inputs[i], scale], "bias", axis=0)]
 
 
-@operator(f"QLinearConv {ms('QLinearConv')}", f"{CONV} channels_last", "as Conv; int8 and uint8, computed in float32")
+@operator(f"QLinearConv {ms('QLinearConv')}", f"{CONV} channels_last", f"as Conv; {COMPUTED}")
 def _qlinear_conv(g: Builder, n: OnnxNode) -> None:
     read = [_read(g, n, 0, "x"), _read(g, n, 3, "w"), *_bias(g, n, 8)]
     _made(g, n, with_channels_first(g, n, "Conv", read, "y", **_given(n, CONV)), 6)
 
 
-@operator("QLinearMatMul", limits="as MatMul; int8 and uint8, computed in float32")
+@operator("QLinearMatMul", limits=f"as MatMul; {COMPUTED}")
 def _qlinear_matmul(g: Builder, n: OnnxNode) -> None:
     ranks = [max(len(g.shape_of(g.value(n, i))), 2) for i in (0, 3)]
     read = [_read(g, n, 0, "a", axis=ranks[0] - 2), _read(g, n, 3, "b", axis=ranks[1] - 1)]
     _made(g, n, g.apply(n, "MatMul", read, "y"), 6)
 
 
-@operator(ms("QGemm"), "alpha transA transB", "as Gemm; int8 and uint8, computed in float32")
+@operator(ms("QGemm"), "alpha transA transB", f"as Gemm; {COMPUTED}")
 def _qgemm(g: Builder, n: OnnxNode) -> None:
     attrs = _given(n, "alpha transA transB")
     read = [_read(g, n, 0, "a"), _read(g, n, 3, "b", axis=0 if n.get("transB", int, 0) else 1), *_bias(g, n, 6)]
@@ -162,44 +163,38 @@ def _qgemm(g: Builder, n: OnnxNode) -> None:
         g.apply(n, "Gemm", read, **attrs)
 
 
-@operator(ms("QLinearWhere"), limits="int8 and uint8, computed in float32")
+@operator(ms("QLinearWhere"), limits=COMPUTED)
 def _qlinear_where(g: Builder, n: OnnxNode) -> None:
     _made(g, n, g.apply(n, "Where", [n.inputs[0], _read(g, n, 1, "a"), _read(g, n, 4, "b")], "y"), 7)
 
 
-@operator(ms("QLinearAdd QLinearMul"), limits="int8 and uint8, computed in float32")
+@operator(ms("QLinearAdd QLinearMul"), limits=COMPUTED)
 def _qlinear_binary(g: Builder, n: OnnxNode) -> None:
-    op = n.op.rpartition("QLinear")[2]
-    _made(g, n, g.apply(n, op, [_read(g, n, 0, "a"), _read(g, n, 3, "b")], "y"), 6)
+    _made(g, n, g.apply(n, _real_op(n), [_read(g, n, 0, "a"), _read(g, n, 3, "b")], "y"), 6)
 
 
 @operator(ms("QLinearSigmoid QLinearLeakyRelu QLinearSoftmax"), "alpha axis opset", "int8 and uint8, in float32")
+@operator(ms("QLinearAveragePool QLinearGlobalAveragePool"), f"{POOL} channels_last", COMPUTED)
 def _qlinear_unary(g: Builder, n: OnnxNode) -> None:
-    op = n.op.rpartition("QLinear")[2]
-    attrs = {"Sigmoid": "", "LeakyRelu": "alpha", "Softmax": "axis"}[op]
+    op = _real_op(n)
+    attrs = _given(n, {"Sigmoid": "", "LeakyRelu": "alpha", "Softmax": "axis"}.get(op, POOL))
     if op == "Softmax" and n.get("opset", int, 13) < 13 and n.get("axis", int, 1) not in (-1, _last(g, n)):
         n.fail("softmax over several axes (opset below 13) is not supported of integers")
-    _made(g, n, g.apply(n, op, [_read(g, n, 0, "x")], "y", **_given(n, attrs)), 3)
+    _made(g, n, with_channels_first(g, n, op, [_read(g, n, 0, "x")], "y", **attrs), 3)
+
+
+def _real_op(n: OnnxNode) -> str:
+    return n.op.rpartition("QLinear")[2]
 
 
 def _last(g: Builder, n: OnnxNode) -> int:
     return len(g.shape_of(g.value(n, 0))) - 1
 
 
-@operator(ms("QLinearConcat"), "axis", "int8 and uint8, computed in float32")
+@operator(ms("QLinearConcat"), "axis", COMPUTED)
 def _qlinear_concat(g: Builder, n: OnnxNode) -> None:
     parts = [_read(g, n, i, f"x{i // 3}") for i in range(2, len(n.inputs), 3)]
     _made(g, n, g.apply(n, "Concat", parts, "y", **n.attrs), 0)
-
-
-@operator(
-    ms("QLinearAveragePool QLinearGlobalAveragePool"),
-    f"{POOL} channels_last",
-    "int8 and uint8, computed in float32",
-)
-def _qlinear_pool(g: Builder, n: OnnxNode) -> None:
-    op = n.op.rpartition("QLinear")[2]
-    _made(g, n, with_channels_first(g, n, op, [_read(g, n, 0, "x")], "y", **_given(n, POOL)), 3)
 
 
 def _less_zero(g: Builder, n: OnnxNode, i: int, zero: int, axis: int) -> str:

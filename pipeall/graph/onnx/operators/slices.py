@@ -107,7 +107,7 @@ def _slice(g: Builder, n: OnnxNode) -> None:
     x, formulas = g.x(n), _Formulas(g)
     true: list[Size | int] = list(g.shape(x))
     ends = [g.value(n, i) for i in (1, 2)]
-    if any(len(g.shape_of(value)) != 1 or _kind(g, value) not in "iu" for value in ends):
+    if any(len(g.shape_of(value)) != 1 or "int" not in g.type_of(value) for value in ends):
         n.fail(f"starts and ends must be lists of integers, got {' and '.join(str(g.shape_of(v)) for v in ends)}")
     known = [formulas.of(value).tolist() for value in ends]
     axes = g.ints(n, 3) if g.has(n, 3) else tuple(range(len(known[0])))
@@ -129,10 +129,6 @@ def _slice(g: Builder, n: OnnxNode) -> None:
             n.fail(f"nothing is left of axis {axis} of {g.shape(x)}")
     g.reshape(n, x, g.shape(x))
     mark(g, n, true)
-
-
-def _kind(g: Builder, value: np.ndarray | str) -> str:
-    return value.dtype.kind if isinstance(value, np.ndarray) else np.dtype(g.dtype(value)).kind
 
 
 def _element(g: Builder, n: OnnxNode, value: np.ndarray | str, i: int, part: str) -> np.ndarray | str:
@@ -194,7 +190,7 @@ def _place(g: Builder, n: OnnxNode, at: np.ndarray | str, size: int, part: str) 
 def _range(g: Builder, n: OnnxNode) -> None:
     start, stop = (g.value(n, i) for i in (0, 1))
     step, formulas = g.constant(n, 2), _Formulas(g)
-    if any(_kind(g, value) not in "iu" or np.prod(g.shape_of(value)) != 1 for value in (start, stop, step)):
+    if any("int" not in g.type_of(value) or np.prod(g.shape_of(value)) != 1 for value in (start, stop, step)):
         n.fail("expected integers, one each, where start or end is computed")
     first, last = (formulas.of(value).item() for value in (start, stop))
     if isinstance(last - first, Size):
