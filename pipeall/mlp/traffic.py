@@ -70,32 +70,9 @@ def flops(held: Sequence[Share]) -> int:
     return sum(share.weights * (8 if index else 6) for index, share in enumerate(held))
 
 
-def column_values(sizes: Sequence[int]) -> int:
-    """Values sent with every layer split by columns, before the factor (P - 1) / P."""
-    return sum(2 * n for n in sizes[1:-1])
-
-
-def megatron_values(sizes: Sequence[int]) -> int:
-    """Values sent with layers in pairs, column then row (Shoeybi et al., 2019), before the factor (P - 1) / P.
-
-    An allreduce sends twice its values. There is one behind every row layer on the way forward, and one before every
-    column layer but the first on the way back.
-    """
-    layers = range(len(sizes) - 1)
-    return sum(2 * sizes[i + 1] for i in layers if i % 2) + sum(2 * sizes[i] for i in layers if i and i % 2 == 0)
-
-
 def least_values(sizes: Sequence[int]) -> int:
     """Values sent with the plan that ``layout.shares`` takes, before the factor (P - 1) / P."""
     return sum(2 * min(a, b) for a, b in zip(sizes[1:], sizes[2:], strict=False))
-
-
-def mirror_values(sizes: Sequence[int]) -> int:
-    """Values sent where no bit depends on the ranks, before the factor (P - 1) / P.
-
-    Inputs are gathered on the way forward, gradients on the way back, and the outputs.
-    """
-    return sum(a + b for a, b in zip(sizes[1:], sizes[2:], strict=False)) + sizes[-1]
 
 
 def full_seconds(sizes: Sequence[int], ranks: int, machine: Machine, item_bytes: int = 4) -> float:

@@ -10,17 +10,37 @@ from pipeall.mlp.layout import shares
 from pipeall.mlp.simulator import Counting, simulate
 from pipeall.mlp.traffic import (
     PAPER,
-    column_values,
     dense_weights,
     flops,
     ghost_weights,
     ghost_weights_of,
     least_values,
-    megatron_values,
-    mirror_values,
 )
 
 WIDE = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+def column_values(sizes):
+    """Values sent with every layer split by columns, before the factor (P - 1) / P."""
+    return sum(2 * n for n in sizes[1:-1])
+
+
+def megatron_values(sizes):
+    """Values sent with layers in pairs, column then row (Shoeybi et al., 2019), before the factor (P - 1) / P.
+
+    An allreduce sends twice its values. There is one behind every row layer on the way forward, and one before every
+    column layer but the first on the way back.
+    """
+    layers = range(len(sizes) - 1)
+    return sum(2 * sizes[i + 1] for i in layers if i % 2) + sum(2 * sizes[i] for i in layers if i and i % 2 == 0)
+
+
+def mirror_values(sizes):
+    """Values sent where no bit depends on the ranks, before the factor (P - 1) / P.
+
+    Inputs are gathered on the way forward, gradients on the way back, and the outputs.
+    """
+    return sum(a + b for a, b in zip(sizes[1:], sizes[2:], strict=False)) + sizes[-1]
 
 
 def counted(sizes, ranks, rank=0, **layout):

@@ -21,7 +21,6 @@ from pipeall.nas.spaces.genome import (
     hyper_levels,
     hyper_of,
     prune,
-    state_of,
 )
 from pipeall.nas.spaces.tree_space import TreeSpace
 
@@ -242,7 +241,7 @@ def test_bad_stages(arguments, message):
 @UNTIMED
 @given(levels5)
 def test_hyper_round_trip(levels):
-    assert hyper_levels(hyper_bits(levels)) == levels == hyper_of(state_of(levels))
+    assert hyper_levels(hyper_bits(levels)) == levels
 
 
 def test_hyper_codes():

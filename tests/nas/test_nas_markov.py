@@ -10,6 +10,12 @@ from pipeall.nas.search import markov
 from pipeall.nas.search.operators import invert, proportional
 
 
+def absorption_time(chain: np.ndarray) -> np.ndarray:
+    """Expected generations from each state until the locus is all zeros or all ones; of a chain without mutation."""
+    inner = chain[1:-1, 1:-1]
+    return np.pad(np.linalg.solve(np.eye(len(inner)) - inner, np.ones(len(inner))), 1)
+
+
 @pytest.mark.parametrize("size", [1, 2, 10, 31, 200])
 @pytest.mark.parametrize(("ratio", "mutation"), [(1, 0), (1.1, 0), (0.3, 0.01), (7, 0.5), (1, 1)])
 def test_rows_sum_to_one(size, ratio, mutation):
@@ -30,9 +36,8 @@ def test_neutral_chain_is_wright_fisher():
     for size in (10, 31):
         chain = markov.matrix(size)
         expected = [1.0] + [prod(1 - m / size for m in range(1, k)) for k in range(1, size + 1)]
-        np.testing.assert_allclose(markov.spectrum(chain), expected, atol=1e-9)  # a double eigenvalue: sqrt of rounding
-        assert markov.spectral_gap(chain) == pytest.approx(0, abs=1e-9)  # 1 is double: two absorbing states
-        assert markov.spectrum(chain)[2] == pytest.approx(1 - 1 / size, abs=1e-12)
+        values = np.sort(np.linalg.eigvals(chain).real)[::-1]
+        np.testing.assert_allclose(values, expected, atol=1e-9)  # a double eigenvalue: sqrt of rounding
         np.testing.assert_allclose(markov.fixation(chain), np.arange(size + 1) / size, atol=1e-14)
 
 
@@ -48,7 +53,7 @@ def test_neutral_chain_is_wright_fisher():
 )
 def test_absorption(size, start, ratio, fixes, generations):
     chain = markov.matrix(size, ratio)
-    assert markov.absorption_time(chain)[start] == pytest.approx(generations, abs=5e-5)
+    assert absorption_time(chain)[start] == pytest.approx(generations, abs=5e-5)
     assert markov.fixation(chain)[start] == pytest.approx(fixes, abs=1e-6)
     if ratio in (1.05, 1.1):  # Kimura's diffusion
         s = log(ratio)
@@ -56,27 +61,16 @@ def test_absorption(size, start, ratio, fixes, generations):
         assert markov.fixation(chain)[start] == pytest.approx(kimura, abs=6e-4)
 
 
-@pytest.mark.parametrize(
-    ("mutation", "ones", "gap"), [(0.001, 30.469, 0.00533), (0.01, 27.209, 0.04152), (0.05, 20.605, 0.11857)]
-)
-def test_mutation_selection_balance(mutation, ones, gap):
-    chain = markov.matrix(31, 1.1, mutation)
-    law = markov.stationary(chain)
-    np.testing.assert_allclose(law @ chain, law, atol=1e-12)
-    assert law.sum() == pytest.approx(1) and law @ np.arange(32) == pytest.approx(ones, abs=6e-4)
-    assert markov.spectral_gap(chain) == pytest.approx(gap, abs=6e-6)
-
-
 def test_predicted_generations():
     """31 loci, ten members, random bits."""
     expected, by = markov.predict_generations(31)
     assert expected == pytest.approx(40.47, abs=5e-3) and by == 63
     one = markov.predict_generations(1, 5)
-    assert one.expected == pytest.approx(markov.absorption_time(markov.matrix(10))[5], abs=1e-6)
+    assert one.expected == pytest.approx(absorption_time(markov.matrix(10))[5], abs=1e-6)
     assert markov.predict_generations(5, [0, 10, 0, 10, 10]) == (0, 0)
     assert markov.predict_generations(31, 5, ratio=1.5).expected < expected
     mixed = markov.predict_generations(2, [5, 10], ratio=[1.2, 1.0])
-    assert mixed.expected == pytest.approx(markov.absorption_time(markov.matrix(10, 1.2))[5], abs=1e-6)
+    assert mixed.expected == pytest.approx(absorption_time(markov.matrix(10, 1.2))[5], abs=1e-6)
 
 
 def _one_locus(ratio, mutation, size, start, random, generations):
@@ -99,7 +93,7 @@ def test_simulated_absorption(size, start, ratio):
     ends = np.array([history[-1] == size for history in histories])
     chain = markov.matrix(size, ratio)
     fixed = markov.fixation(chain)[start]
-    assert abs(times.mean() - markov.absorption_time(chain)[start]) < 3 * times.std() / runs**0.5
+    assert abs(times.mean() - absorption_time(chain)[start]) < 3 * times.std() / runs**0.5
     assert abs(ends.mean() - fixed) < 3 * (fixed * (1 - fixed) / runs) ** 0.5
 
 

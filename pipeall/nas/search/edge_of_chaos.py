@@ -1,4 +1,4 @@
-"""Starting at the edge of chaos (paper 003, III A): hyperparameters by Langton's lambda, weights by mean-field theory.
+"""Starting at the edge of chaos (paper 003, III A): hyperparameters by Langton's lambda.
 
 Of T hyperparameter states q are quiescent, those in which training moves least or diverges; lambda = (T - q) / T goes
 from frozen (0) to chaotic (1). A search draws its first hyperparameters from the T - q active states of the lambda at
@@ -9,9 +9,8 @@ three levels each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import log, sqrt
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,11 +19,6 @@ from ..spaces.genome import HYPER_GENES, HYPER_LEVELS, STATES, Candidate, hyper_
 from .operators import breed
 
 LAMBDA_TEXT, LAMBDA_IMAGE = 0.786, 0.881
-
-
-def state_count(parameters: int = HYPER_GENES, levels: int = HYPER_LEVELS, printed: bool = False) -> int:
-    """T: levels^parameters states (Langton's K^N). ``printed``: parameters^levels, as eq. 1 prints it."""
-    return parameters**levels if printed else levels**parameters
 
 
 def langton(total: int, quiescent: int) -> float:
@@ -138,60 +132,3 @@ def peak(lam: Sequence[float], complexity: Sequence[float]) -> tuple[float, floa
     covariance = np.linalg.inv(form.T @ form) * (left @ left) / (len(x) - form.shape[1])
     slope = np.array([0, -1 / fall, rise / fall**2])  # of -rise / fall, by the three numbers
     return float(-rise / fall), float(np.sqrt(slope @ covariance @ slope))
-
-
-class Critical(NamedTuple):
-    """Variances of biases and of weights (times the fan-in), and the squared length that activations keep."""
-
-    bias: float
-    weight: float
-    length: float
-
-
-def critical_weights(bias: float = 0.0, activation: Literal["tanh", "relu"] = "tanh") -> Critical:
-    """Weights at chi_1 = 1, the border at which a perturbation of a deep network neither dies nor explodes.
-
-    Weights are normal with the variance ``weight / fan-in`` and biases with the variance ``bias``. For ReLU that border
-    is He's 2, where every length is kept if there are no biases; for tanh the length is that of the fixed point
-    (Poole et al. 2016, Schoenholz et al. 2017). Raises ArgumentError for a bias that has no such border.
-    """
-    if activation == "relu" and bias == 0:
-        return Critical(0.0, 2.0, 1.0)
-    if activation != "tanh" or not 0 <= bias < 100:
-        raise ArgumentError(f"critical weights: expected tanh and a variance of 0 to 100, or relu and 0, got {bias}")
-    if bias == 0:
-        return Critical(0.0, 1.0, 0.0)
-    low, high = 0.0, 1.0
-    while _tanh_border(high).bias < bias:
-        high *= 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _tanh_border(middle).bias < bias else (low, middle)
-    return _tanh_border(high)._replace(bias=bias)
-
-
-def _tanh_border(length: float) -> Critical:
-    """The point of the border chi_1 = 1 whose fixed point is this squared length."""
-    z, dz = np.linspace(-12, 12, 20001, retstep=True)  # the trapezoid rule: exact to rounding for a smooth bell
-    density = np.exp(-z * z / 2) / sqrt(2 * np.pi) * dz
-    after = np.tanh(sqrt(length) * z)
-    slope = (density * (1 - after**2) ** 2).sum()  # the mean of the squared derivative
-    return Critical(float(length - (density * after**2).sum() / slope), float(1 / slope), length)
-
-
-def boolean_critical_bias(inputs: int) -> float:
-    """The probability of ones at which Boolean networks of random functions of 2 or more inputs are critical."""
-    if inputs < 2:
-        raise ArgumentError(f"Boolean network: expected 2 inputs or more, got {inputs}")
-    return (1 + sqrt(1 - 2 / inputs)) / 2
-
-
-def lyapunov(
-    step: Callable[[float], float], slope: Callable[[float], float], start: float, steps: int = 100_000
-) -> float:
-    """The exponent, in nats a step, at which nearby starts of a map move apart: above 0 is edge_of_chaos."""
-    total, x = 0.0, start
-    for _ in range(steps):
-        total += log(max(abs(slope(x)), 1e-300))
-        x = step(x)
-    return total / steps

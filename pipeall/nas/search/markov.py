@@ -39,33 +39,10 @@ def matrix(size: int = PAPER_SIZE, ratio: float = 1.0, mutation: float = 0.0) ->
     return _coefficients(size) * p1**states * (1 - p1) ** (size - states)
 
 
-def absorption_time(chain: np.ndarray) -> np.ndarray:
-    """Expected generations from each state until the locus is all zeros or all ones; of a chain without mutation."""
-    inner = chain[1:-1, 1:-1]
-    return np.pad(np.linalg.solve(np.eye(len(inner)) - inner, np.ones(len(inner))), 1)
-
-
 def fixation(chain: np.ndarray) -> np.ndarray:
     """Probability from each state that the locus ends with all ones; of a chain without mutation."""
     inner = chain[1:-1, 1:-1]
     return np.r_[0.0, np.linalg.solve(np.eye(len(inner)) - inner, chain[1:-1, -1]), 1.0]
-
-
-def spectrum(chain: np.ndarray) -> np.ndarray:
-    """Eigenvalues, the greatest magnitude first; those of this chain are real."""
-    values = np.linalg.eigvals(chain).real
-    return values[np.argsort(-abs(values))]
-
-
-def spectral_gap(chain: np.ndarray) -> float:
-    """1 minus the second eigenvalue's magnitude: the rate at which a chain with mutation forgets its start."""
-    return float(1 - abs(spectrum(chain)[1]))
-
-
-def stationary(chain: np.ndarray) -> np.ndarray:
-    """Long-run probability of each state of a chain with mutation."""
-    equations = np.vstack([chain.T - np.eye(len(chain)), np.ones(len(chain))])
-    return np.linalg.lstsq(equations, np.r_[np.zeros(len(chain)), 1.0], rcond=None)[0]
 
 
 class FixationTime(NamedTuple):

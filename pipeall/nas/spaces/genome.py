@@ -184,11 +184,6 @@ def hyper_levels(bits: Sequence[int]) -> tuple[int, ...]:
     return tuple(1 if code == HYPER_LEVELS else code for code in codes)
 
 
-def state_of(hyper: Sequence[int]) -> int:
-    """The number, 0 to 242, of a state of the hyperparameters."""
-    return sum(level * HYPER_LEVELS**power for power, level in enumerate(reversed(hyper)))
-
-
 def hyper_of(state: int) -> tuple[int, ...]:
     """The levels of the state of that number."""
     return tuple(state // HYPER_LEVELS**power % HYPER_LEVELS for power in reversed(range(HYPER_GENES)))
