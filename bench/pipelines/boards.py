@@ -16,7 +16,7 @@ from pipeall import Board, Graph, Plan, quantize
 from pipeall.pipeline.boards.models.board_model import BoardModel
 from pipeall.pipeline.boards.models.modelled import Modelled
 from pipeall.pipeline.boards.models.price_list import PriceList
-from pipeall.pipeline.planning.baselines import baselines
+from pipeall.pipeline.measuring.comparison import baselines
 from pipeall.pipeline.planning.plan_table import PredictedPlan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Profile

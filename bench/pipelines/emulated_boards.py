@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from bench.common import NETWORKS, Record, names, network, parser
 from pipeall import Board, Graph, Plan
+from pipeall.pipeline.measuring.comparison import baselines
 from pipeall.pipeline.measuring.trial import compare
-from pipeall.pipeline.planning.baselines import baselines
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Profile, disturbed
 from pipeall.pipeline.planning.simulate import simulate

@@ -24,7 +24,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from ..pipeline.devices.component import Component
+from ..pipeline.devices.device import Component
 from .tables import plain
 
 EVERY_S = 10.0  # between two lines of progress where there is no terminal

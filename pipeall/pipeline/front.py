@@ -15,7 +15,7 @@ from ..graph.lower.lower import lower
 from ..graph.partition import subgraph
 from ..graph.passes.picture_input import pictures_of
 from .boards.board import Board, host_component
-from .devices.component import Component
+from .devices.device import Component
 from .planning.plan import Plan, StagePlan
 from .planning.units import Unit, overlap, traits_of
 from .stats import NO_GROUPS

@@ -14,8 +14,7 @@ from ..graph.memory import LINE_BYTES
 from ..graph.partition import border, subgraph
 from ..steps import SLOT_IN, Lowered, SlotTensor
 from . import runtime
-from .devices.component import Component
-from .devices.device import ring_slots
+from .devices.device import Component, ring_slots
 from .front import row_of
 from .planning.plan import StagePlan, borders
 from .planning.rings import full_load, slots_behind

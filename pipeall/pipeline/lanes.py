@@ -18,7 +18,7 @@ from . import runtime
 from .boards.board import Board
 from .boards.emulator import Emulator
 from .border import Entry
-from .devices.component import Component
+from .devices.device import Component
 from .front import spare_unit
 from .lane import Lane
 from .planning.plan import Plan, StagePlan

@@ -9,7 +9,7 @@ from pipeall import Board, Plan, Profile
 from pipeall import search as find
 from pipeall import simulate as run
 from pipeall.cli.model_argument import ZOO
-from pipeall.pipeline.planning.baselines import baselines
+from pipeall.pipeline.measuring.comparison import baselines
 
 pytestmark = pytest.mark.usefixtures("tiny")
 

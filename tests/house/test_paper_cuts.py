@@ -22,7 +22,7 @@ from pipeall import ArgumentError, Board, DeviceError, Engine, ModelError, Pipel
 from pipeall._kernels.cpu.cluster import equal, joined
 from pipeall.graph.ir import Quantization, Tensor
 from pipeall.graph.onnx.write.write import onnx_bytes
-from pipeall.pipeline.planning.unit_sets import unit_sets
+from pipeall.pipeline.planning.units import unit_sets
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "tests/support/user_script.py"

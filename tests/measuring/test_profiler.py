@@ -19,8 +19,7 @@ from pipeall.pipeline.measuring import links, profiler
 from pipeall.pipeline.measuring.profiler import profile
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.profile import Profile, UnitTimes, crossing_bytes
-from pipeall.pipeline.planning.unit_sets import unit_sets
-from pipeall.pipeline.planning.units import Unit
+from pipeall.pipeline.planning.units import Unit, unit_sets
 
 SECONDS = 0.01  # each part: no test here looks at how long something took
 

@@ -15,7 +15,7 @@ from process import no_longer, promptly, statuses
 import pipeall
 from pipeall import ArgumentError, Board, DeviceError, Engine, Pipeline, PipelineError, Plan
 from pipeall._kernels.opencl import cl_devices as opencl
-from pipeall.pipeline.devices.component import Component
+from pipeall.pipeline.devices.device import Component
 from pipeall.pipeline.devices.opencl.opencl_device import OpenCl
 from pipeall.pipeline.lanes import Lanes
 from pipeall.pipeline.planning.plan import StagePlan

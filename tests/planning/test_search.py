@@ -28,7 +28,7 @@ from pipeall.pipeline.planning.plan_table import PredictedPlan
 from pipeall.pipeline.planning.profile import Profile, UnitTimes
 from pipeall.pipeline.planning.search import search
 from pipeall.pipeline.planning.stage_tables import StageTables, handovers
-from pipeall.pipeline.planning.unit_sets import unit_sets
+from pipeall.pipeline.planning.units import unit_sets
 
 TABLE_1 = dict(alexnet=126, googlenet=396, mobilenet=2106, resnet50=816, squeezenet=918)
 PARTS = ("big", "bigx1", "bigx2", "little", "gpu")

@@ -8,7 +8,7 @@ import pytest
 from bench.kernels import core_errors
 from bench.kernels import gpu_times as malis
 from pipeall.pipeline.boards.models.board_model import BoardModel
-from pipeall.pipeline.planning.baselines import baselines
+from pipeall.pipeline.measuring.comparison import baselines
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.uncertainty import DEVIATIONS, four_of_five
 from tools.board_models import fit_boards, fit_prices, price_table

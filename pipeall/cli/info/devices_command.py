@@ -13,7 +13,7 @@ import click
 from ... import env
 from ..._kernels.cpu.cluster import format_cores
 from ...pipeline.boards.board import Board
-from ...pipeline.devices.component import Component
+from ...pipeline.devices.device import Component
 from ..options import Command, json_option
 from ..output import print_json
 from ..tables import print_table, print_text

@@ -10,8 +10,7 @@ import click
 from ...graph.ir import Graph
 from ...graph.onnx.read.inputs import Shapes
 from ...pipeline.boards.board import Board
-from ...pipeline.devices.component import Component
-from ...pipeline.devices.device import Tuned
+from ...pipeline.devices.device import Component, Tuned
 from .. import complete
 from ..model_argument import load_model
 from ..options import Command, export_option, json_option, model_options, models_argument

@@ -20,7 +20,7 @@ from ...pipeline.measuring.precision import Allowed, allowed_precisions
 from ...pipeline.measuring.profiler import real_units
 from ...pipeline.measuring.trial import random_frame
 from ...pipeline.measuring.verify import VERIFIED, Verified
-from ...pipeline.planning.goal import Goal
+from ...pipeline.planning.plan import Goal
 from ...pipeline.planning.profile import Profile
 from .. import complete
 from ..model_argument import load_model

@@ -18,7 +18,7 @@ from ...pipeline.boards.profile_cache import measured_on
 from ...pipeline.measuring.exhaustive import measure_all
 from ...pipeline.measuring.verify import VERIFIED, Verification, Verified, verify
 from ...pipeline.planning.explain import Explanation, explain
-from ...pipeline.planning.goal import Goal
+from ...pipeline.planning.plan import Goal
 from ...pipeline.planning.plan_table import PredictedPlan
 from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.search import SearchResult, search

@@ -11,8 +11,7 @@ import click
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.onnx.read.inputs import Shapes
-from ...pipeline.measuring.comparison import likely
-from ...pipeline.planning.baselines import baselines
+from ...pipeline.measuring.comparison import baselines, likely
 from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.rings import MAX_DEPTH, MAX_SLOTS

@@ -13,9 +13,8 @@ from typing import Any
 from ..._kernels.cpu.cluster import Cluster, equal, joined
 from ...arguments import checked, optional, path, refused, several, switch, text, whole
 from ...errors import ArgumentError, DeviceError, MissingExtraError
-from ..devices.component import Component
 from ..devices.cpu import cpu_device
-from ..devices.device import detect
+from ..devices.device import Component, detect
 from ..planning.plan import Plan
 from ..planning.units import Unit, components, traits_of
 from .models.board_model import BoardModel

@@ -8,10 +8,11 @@ name: what differs is a trait.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -228,3 +229,41 @@ def ring_slots(owners: Sequence[Program], nbytes: int, slots: int) -> list:
         raise DeviceError("plan: expected at most one stage at each cut that owns the memory of slots, got two")
     make = owners[0].slot if owners else HostSlot
     return [make(max(1, nbytes)) for _ in range(slots)]
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A device, or some of its cores, under a name.
+
+    ``letter`` stands for the name in an order string: B, M, L, G, and M1, G1, ... where there are several.
+    The name of a component that computes in another precision than its device's default says so: "gpu@fp16".
+    """
+
+    name: str
+    device: Device
+
+    def __repr__(self) -> str:
+        return f"<Component {self.name}: {self.description}>"
+
+    @property
+    def letter(self) -> str:
+        return re.sub("[a-z]+", self.name[0].upper(), self.name)
+
+    @property
+    def description(self) -> str:
+        return self.device.description
+
+    @property
+    def precision(self) -> str:
+        return self.device.precision
+
+    @property
+    def stand_in(self) -> bool:
+        return self.device.stand_in
+
+    def with_cores(self, name: str, cores: tuple[int, ...]) -> Component:
+        """The unit of some of its cores."""
+        return Component(name, self.device.with_cores(cores))
+
+    def with_precision(self, precision: str) -> Component:
+        return replace(self, name=f"{self.name}@{precision}", device=self.device.with_precision(precision))

@@ -17,7 +17,7 @@ from ..boards.default_plan import cores_of
 from ..boards.machine import describe
 from ..planning.plan import Plan
 from ..planning.profile import crossing_bytes
-from ..planning.unit_sets import unit_sets
+from ..planning.units import unit_sets
 from .trial import compare
 from .verify import TURNS
 

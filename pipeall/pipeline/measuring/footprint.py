@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ...graph.ir import Graph
 from ..boards.board import Board
-from ..devices.component import Component
+from ..devices.device import Component
 from ..lane import block_bytes, lowered_stages
 from ..planning.plan import Plan, StagePlan
 from ..planning.rings import full_load, slots_behind

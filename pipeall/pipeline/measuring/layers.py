@@ -21,8 +21,7 @@ from ...graph.ops.registry import OPS, work
 from ...graph.partition import subgraph
 from ...steps import Step, Strided, View, is_depthwise, item_bytes
 from ..boards.board import Board
-from ..devices.component import Component
-from ..devices.device import Algorithm
+from ..devices.device import Algorithm, Component
 from ..pipeline import Pipeline
 from ..planning.plan import Plan
 from .trial import for_seconds, random_frame

@@ -19,12 +19,12 @@ from ..boards import machine
 from ..boards.board import Board
 from ..boards.models.board_model import BoardModel
 from ..boards.profile_cache import real_components
-from ..planning.baselines import baselines
 from ..planning.plan import Plan
 from ..planning.predict import predict
 from ..planning.profile import Link, Profile, crossing_bytes, disturbed
 from ..planning.uncertainty import four_of_five
 from . import profiler
+from .comparison import baselines
 from .fit_to_trials import fit_to_trials
 from .layers import layer_times
 from .trial import Trial, compare

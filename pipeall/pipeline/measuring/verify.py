@@ -15,8 +15,7 @@ from ...notebook import html_table
 from ...progress import Progress, silent
 from ..boards.board import Board, board_of
 from ..boards.profile_cache import measured_on
-from ..planning.goal import Goal
-from ..planning.plan import Plan
+from ..planning.plan import Goal, Plan
 from ..planning.plan_table import PredictedPlan
 from ..planning.search import SearchResult
 from .profiler import MAX_SECONDS

@@ -24,15 +24,13 @@ from ...graph.onnx.read.source import ModelSource
 from ...notebook import html_table
 from .dynamic import Dynamic, Solution
 from .floating import floating as float_cuts
-from .goal import OBJECTIVES, Goal
-from .plan import Plan
+from .plan import OBJECTIVES, Goal, Plan
 from .plan_table import PlanTable, PredictedPlan
 from .predict import predict
 from .profile import Profile, profile_of
 from .stage_tables import ROUNDING, Costs, StageTables, handovers
 from .uncertainty import share_ahead
-from .unit_sets import unit_sets
-from .units import Unit, traits_of
+from .units import Unit, traits_of, unit_sets
 
 EXHAUSTIVE_STAGES = 3
 

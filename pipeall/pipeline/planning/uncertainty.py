@@ -14,8 +14,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from .goal import Goal
-from .plan import Plan
+from .plan import Goal, Plan
 from .predict import Prediction, predict
 from .profile import Factors, Profile
 

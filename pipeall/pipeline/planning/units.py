@@ -1,4 +1,4 @@
-"""Units, what the stages of a plan run on: a component, or some of its cores, in a precision.
+"""Units, what stages of a plan run on: a component or some of its cores, in a precision; and sets to run at once.
 
 ``COMPONENTS`` is the list of what a board may have. A new device is a folder in ``pipeline/devices`` and a line here,
 or a package outside with an entry point in the group "pipeall.devices" that gives such lines.
@@ -7,13 +7,16 @@ or a package outside with an entry point in the group "pipeall.devices" that giv
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
+from itertools import chain, combinations, islice, product
 
 from ...arguments import shown, text
 from ...errors import ArgumentError
+
+MAX_UNIT_SETS = 5_000  # four components of four cores each, split in all ways, make 28,560: nobody waits for those
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +147,52 @@ def overlap(one: str, other: str) -> bool:
     """Whether two different components have the same cores: one is all components of the other's device."""
     first, second = traits_of(one), traits_of(other)
     return one != other and first.device == second.device and (first.all or second.all)
+
+
+def unit_sets(units: Iterable[str], most: int, cores: Mapping[str, int] | None = None) -> list[tuple[Unit, ...]]:
+    """All sets of at most ``most`` units, those of fewer units first.
+
+    A component runs whole ("big"), or several units of some of its cores run side by side ("bigx3" and "bigx1"), as
+    many as its cores allow; each in any of the precisions that are given. ``cores`` says how many cores a component
+    has; unless it does, its largest unit counts.
+    Raises ArgumentError where there are more than MAX_UNIT_SETS sets.
+    """
+    given = {Unit.parse_whole(name): count for name, count in (cores or {}).items()}
+    by_component: dict[str, list[Unit]] = {}
+    for unit in sorted(set(map(Unit.parse, units))):
+        by_component.setdefault(unit.component, []).append(unit)
+    options = []  # what each component can contribute to a set
+    for component, known in by_component.items():
+        some = [unit for unit in known if unit.cores is not None]
+        most_cores = given.get(component) or max((unit.cores for unit in some), default=0)
+        whole = ((unit,) for unit in known if unit.cores is None)
+        options.append(_at_most(chain(whole, _side_by_side(some, most_cores, most))))
+    possible = (tuple(chain(*unit_set)) for unit_set in product(*options))
+    if any(traits_of(component).all for component in by_component):
+        possible = (unit_set for unit_set in possible if not _overlaps(unit_set))
+    found = _at_most(possible)
+    if len(found) > MAX_UNIT_SETS:
+        raise ArgumentError(
+            f"units {', '.join(sorted(set(units)))}: expected at most {MAX_UNIT_SETS} sets to run at once"
+        )
+    return sorted((units for units in found if 0 < len(units) <= most), key=lambda units: (len(units), units))
+
+
+def _side_by_side(some: Sequence[Unit], cores: int, most: int) -> Iterator[tuple[Unit, ...]]:
+    """All multisets of units of one component that fit into its ``cores``, the empty one included."""
+    yield ()
+    if most:
+        for i, unit in enumerate(some):
+            if unit.cores <= cores:
+                for others in _side_by_side(some[i:], cores - unit.cores, most - 1):
+                    yield (unit, *others)
+
+
+def _overlaps(unit_set: Sequence[Unit]) -> bool:
+    components = {unit.component for unit in unit_set}
+    return any(overlap(one, other) for one, other in combinations(components, 2))
+
+
+def _at_most(sets: Iterator[tuple[Unit, ...]]) -> list[tuple[Unit, ...]]:
+    """All sets, but no more than MAX_UNIT_SETS and one."""
+    return list(islice(sets, MAX_UNIT_SETS + 1))

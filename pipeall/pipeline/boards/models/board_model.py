@@ -20,8 +20,7 @@ from ....arguments import path as path_of
 from ....errors import ArgumentError
 from ....files import JsonReader, naming, read_json, write_json
 from ....graph.ir import Graph
-from ...devices.component import Component
-from ...devices.device import unsupported, unsupported_groups
+from ...devices.device import Component, unsupported, unsupported_groups
 from ...planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_from, link_to_dict
 from ...planning.uncertainty import four_of_five
 from ...planning.units import Unit, traits_of
