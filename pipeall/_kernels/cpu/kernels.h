@@ -22,6 +22,9 @@ typedef struct pa_view {
     int64_t offset, stride;
 } pa_view;
 
+static inline char *pa_view_at(const pa_view *v, void *const *bases, int64_t item_bytes) {
+    return (char *)bases[v->base] + v->offset * item_bytes;
+}
 static inline float *pa_f32_at(const pa_view *v, void *const *bases) { return (float *)bases[v->base] + v->offset; }
 static inline int8_t *pa_s8_at(const pa_view *v, void *const *bases) { return (int8_t *)bases[v->base] + v->offset; }
 
@@ -231,11 +234,12 @@ typedef void (*pa_lrn_f32_fn)(const pa_lrn_args *);
  * (winograd.inc). For a tile d of input pixels and taps g, every channel and filter by itself:
  *   d' = B^T d B,  g' = G g G^T,  out = A^T (sum over channels of d' * g', point by point) A */
 
-/* out[p * out_stride + c - channel0] = d'[p][c] for the n * n points p and channels [channel0, channel0 + channels) */
+/* out[p * out_stride + c - channel0] = d'[p][c] for the n * n points p and channels [channel0, channel0 + channels).
+ * What is void is of the kernel's element type here and below, and strides count such elements. */
 typedef struct pa_winograd_input_args {
     int32_t n, channel0, channels;
-    const float *const *pixels; /* n * n */
-    float *out;
+    const void *const *pixels; /* n * n */
+    void *out;
     int64_t out_stride;
 } pa_winograd_input_args;
 typedef void (*pa_winograd_input_f32_fn)(const pa_winograd_input_args *);
@@ -257,12 +261,12 @@ typedef void (*pa_winograd_weight_f32_fn)(const pa_winograd_weight_args *);
  * in may be read up to the next multiple of PA_LANES_MAX channels. r: residual or NULL. */
 typedef struct pa_winograd_output_args {
     int32_t n, m, height, width, channels;
-    const float *in;
+    const void *in;
     int64_t in_stride;
-    const float *bias;
-    float *out;
+    const void *bias;
+    void *out;
     int64_t out_row, out_pixel;
-    const float *r;
+    const void *r;
     int64_t r_row, r_pixel;
     float lo, hi;
 } pa_winograd_output_args;

@@ -10,6 +10,8 @@ cdef extern from "kernels.h" nogil:
     ctypedef struct pa_view:
         int32_t base, h, w, c
         int64_t offset, stride
+    ctypedef struct pa_window:
+        int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x
     enum: PA_DIMS
     ctypedef struct pa_strided:
         int32_t base, rank, type, item_bytes
@@ -23,11 +25,6 @@ cdef extern from "kernels.h" nogil:
         void *args
         int64_t scratch_bytes
     ctypedef void (*pa_gemm_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_winograd_input_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_winograd_weight_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_winograd_output_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_strassen_split_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_strassen_join_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_binary_f32_fn)(const void *) noexcept nogil
 
 cdef extern from "../eventcount.h" nogil:
@@ -87,6 +84,24 @@ cdef extern from "program_cpu.h" nogil:
         char *name
     void pa_cpu_program_init(pa_cpu_program *)
 
+cdef extern from "kernels_s8.h" nogil:
+    ctypedef void (*pa_pool_s8_fn)(const void *) noexcept nogil
+    ctypedef int32_t (*pa_peak_s8_fn)(int64_t, const int8_t *) noexcept nogil
+    ctypedef void (*pa_quantize_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_dequantize_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_lut_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_add_s8_fn)(const void *) noexcept nogil
+    ctypedef struct pa_requantize:
+        float lo, hi
+        int32_t zero
+    ctypedef struct pa_binary_s8_args:
+        int32_t a_zero, b_zero
+        float a_factor, b_factor
+        pa_requantize to
+
+cdef extern from "kernels_f16.h" nogil:
+    enum: PA_F16_BLOCK
+
 cdef extern from "drivers/conv.h" nogil:
     ctypedef struct pa_conv_op:
         pa_view src, dst, residual
@@ -106,72 +121,53 @@ cdef extern from "drivers/conv.h" nogil:
     void pa_conv_step(const void *, void *const *, void *, pa_team *)
     void pa_conv_pack(const pa_conv_op *, int64_t, const void *, const void *, void *, void *)
 
-cdef extern from "kernels_s8.h" nogil:
-    ctypedef void (*pa_gemm_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_depthwise_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_pool_s8_fn)(const void *) noexcept nogil
-    ctypedef int32_t (*pa_peak_s8_fn)(int64_t, const int8_t *) noexcept nogil
-    ctypedef void (*pa_quantize_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_dequantize_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_lut_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_add_s8_fn)(const void *) noexcept nogil
-    ctypedef struct pa_requantize:
-        float lo, hi
-        int32_t zero
-    ctypedef struct pa_binary_s8_args:
-        int32_t a_zero, b_zero
-        float a_factor, b_factor
-        pa_requantize to
-
-cdef extern from "drivers/conv_s8.h" nogil:
+    enum: PA_S8_SPARE
     ctypedef struct pa_epilogue_s8:
-        pa_lut_s8_fn by_table
+        const pa_kernel_row *lut
+        const pa_kernel_row *add
         int8_t *table
-        pa_add_s8_fn add
         pa_view residual
         pa_binary_s8_args sum
+    ctypedef struct pa_conv_s8_op:
+        pa_conv_op conv
+        int32_t depthwise, float_dst, gather_window
+        pa_requantize to
+        const int32_t *sums
+        const float *scale
+        pa_epilogue_s8 epilogue
+    void pa_conv_s8_plan(pa_conv_s8_op *, int threads)
+    void pa_conv_s8_step(const void *, void *const *, void *, pa_team *)
+    int64_t pa_conv_s8_packed_bytes(const pa_conv_s8_op *)
+    void pa_conv_s8_pack(const pa_conv_s8_op *, const int8_t *, void *)
 
-cdef extern from "kernels_f16.h" nogil:
-    enum: PA_F16_BLOCK
-    ctypedef void (*pa_gemm_f16_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_winograd_input_f16_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_winograd_output_f16_fn)(const void *) noexcept nogil
-
-cdef extern from "drivers/winograd.h" nogil:
-    ctypedef struct pa_winograd_f16:
-        pa_winograd_input_f16_fn input
-        pa_winograd_output_f16_fn output
     ctypedef struct pa_winograd_s8:
-        pa_dequantize_s8_fn dequantize
-        pa_quantize_s8_fn quantize
+        const pa_kernel_row *dequantize
+        const pa_kernel_row *quantize
         int32_t src_zero, dst_zero
         pa_epilogue_s8 epilogue
     ctypedef struct pa_space_to_depth:
-        int32_t stride, pad_top, pad_left, item_bytes
+        int32_t stride, pad_top, pad_left
     ctypedef struct pa_winograd_op:
         pa_conv_op conv
         int32_t n, m
         pa_space_to_depth phases
-        pa_winograd_input_f32_fn input
-        pa_winograd_weight_f32_fn transform
-        pa_winograd_output_f32_fn output
+        const pa_kernel_row *input
+        const pa_kernel_row *transform
+        const pa_kernel_row *output
         pa_winograd_s8 s8
-        pa_winograd_f16 f16
         int32_t lazy
         const void *transformed
         int64_t scratch_floats
     void pa_winograd_plan(pa_winograd_op *, int threads)
     int64_t pa_winograd_transformed_floats(const pa_winograd_op *)
-    void pa_winograd_transform(const pa_winograd_op *, float *)
-    void pa_winograd_transform_f16(const pa_winograd_op *, float *, uint16_t *)
+    void pa_winograd_transform(const pa_winograd_op *, float *, uint16_t *)
     void pa_winograd_step(const void *, void *const *, void *, pa_team *)
 
-cdef extern from "drivers/strassen.h" nogil:
     ctypedef struct pa_strassen_op:
         pa_conv_op conv
-        pa_strassen_split_f32_fn split
-        pa_strassen_join_f32_fn join
-        pa_binary_f32_fn add
+        const pa_kernel_row *split
+        const pa_kernel_row *join
+        const pa_kernel_row *add
         const float *packed
         int64_t scratch_floats
     void pa_strassen_plan(pa_strassen_op *, int threads)
@@ -179,9 +175,22 @@ cdef extern from "drivers/strassen.h" nogil:
     void pa_strassen_pack(const pa_strassen_op *, float *)
     void pa_strassen_step(const void *, void *const *, void *, pa_team *)
 
+    ctypedef struct pa_depthwise_op:
+        pa_view src, dst, residual
+        int32_t has_residual, groups
+        pa_window window
+        float lo, hi
+        const void *packed
+        const pa_kernel_row *kernel
+        int32_t item_bytes
+        int64_t scratch_bytes
+    void pa_depthwise_plan(pa_depthwise_op *, int threads)
+    void pa_depthwise_step(const void *, void *const *, void *, pa_team *)
+    int64_t pa_depthwise_packed_bytes(const pa_depthwise_op *)
+    void pa_depthwise_pack(const pa_depthwise_op *, const void *, const void *, void *)
+
 cdef extern from "kernels.h" nogil:
     ctypedef float (*pa_peak_f32_fn)(int64_t, const float *) noexcept nogil
-    ctypedef void (*pa_depthwise_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_pool_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_lrn_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_softmax_f32_fn)(int64_t, int64_t, const float *, int64_t, float *, int64_t) noexcept nogil
@@ -191,8 +200,6 @@ cdef extern from "kernels.h" nogil:
 
 cdef extern from "drivers/pool.h" nogil:
     enum: PA_KERNEL_ROWS_MAX
-    ctypedef struct pa_window:
-        int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x
     ctypedef struct pa_pool_op:
         pa_view src, dst
         pa_window window
@@ -202,22 +209,6 @@ cdef extern from "drivers/pool.h" nogil:
         int64_t scratch_floats
     void pa_pool_plan(pa_pool_op *)
     void pa_pool_step(const void *, void *const *, void *, pa_team *)
-
-
-cdef extern from "drivers/depthwise.h" nogil:
-    ctypedef struct pa_depthwise_op:
-        pa_view src, dst, residual
-        int32_t has_residual, groups
-        pa_window window
-        float lo, hi
-        const void *packed
-        pa_depthwise_f32_fn kernel
-        int32_t item_bytes, nr
-        int64_t scratch_bytes
-    void pa_depthwise_plan(pa_depthwise_op *, int threads)
-    void pa_depthwise_step(const void *, void *const *, void *, pa_team *)
-    int64_t pa_depthwise_packed_bytes(const pa_depthwise_op *)
-    void pa_depthwise_pack(const pa_depthwise_op *, const void *, const void *, void *)
 
 
 cdef extern from "drivers/softmax.h" nogil:

@@ -12,10 +12,6 @@
 
 enum { PA_F16_BLOCK = 128 };
 
-static inline uint16_t *pa_f16_at(const pa_view *v, void *const *bases) {
-    return (uint16_t *)bases[v->base] + v->offset;
-}
-
 /* Indirect GEMM of halves on one panel, by tiles of at most MR rows x NR columns, MR and NR being the row's of kernels.inc:
  *   S[i][j] = (first ? 0 : sums[i][j]) + sum_t sum_k A[t * MR + i][a_offset + k] * B[(t * K + k) * NR + j]
  * for every row i of a tile and j < NR, where taps * k <= PA_F16_BLOCK. Unless `last`, S goes to sums; else
@@ -53,27 +49,8 @@ enum { PA_F16_GEMV_BLOCK = 32 };
  * so that nothing on the way is more than twice as large as d: the points of the taps are by as much larger. These are
  * transformed as floats. Tiles are of n = 4 or 6 points. */
 #define PA_F16_WINOGRAD(n) ((n) == 4 ? 0.25f : 0.0625f)
-typedef struct pa_winograd_input_f16_args {
-    int32_t n, channel0, channels;
-    const uint16_t *const *pixels;
-    uint16_t *out;
-    int64_t out_stride;
-} pa_winograd_input_f16_args;
-typedef void (*pa_winograd_input_f16_fn)(const pa_winograd_input_f16_args *);
-
-/* As pa_winograd_output_args, all of halves. */
-typedef struct pa_winograd_output_f16_args {
-    int32_t n, m, height, width, channels;
-    const uint16_t *in;
-    int64_t in_stride;
-    const uint16_t *bias;
-    uint16_t *out;
-    int64_t out_row, out_pixel;
-    const uint16_t *r;
-    int64_t r_row, r_pixel;
-    float lo, hi;
-} pa_winograd_output_f16_args;
-typedef void (*pa_winograd_output_f16_fn)(const pa_winograd_output_f16_args *);
+typedef pa_winograd_input_f32_fn pa_winograd_input_f16_fn;
+typedef pa_winograd_output_f32_fn pa_winograd_output_f16_fn; /* all of halves */
 
 /* The same of halves. taps * depth is PA_F16_BLOCK at most: the sums are in half precision, but the reference's, which are
  * floats. A packed bias is b and what b, rounded to a half, leaves of it, as a half: a sum starts from the rest, which is too

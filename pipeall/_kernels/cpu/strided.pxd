@@ -2,10 +2,9 @@
 from libc.stdint cimport int8_t, int32_t, int64_t
 
 from .kernels cimport (
-    pa_add_s8_fn, pa_binary_f32_fn, pa_binary_s8_args, pa_conv_op, pa_dequantize_s8_fn, pa_epilogue_s8,
-    pa_gemm_f32_fn, pa_layernorm_f32_fn, pa_gemv_t_args, pa_ger_args, pa_kernel_row, pa_pool_s8_fn,
-    pa_quantize_s8_fn, pa_requantize, pa_softmax_f32_fn, pa_strided, pa_lut_s8_fn, pa_team, pa_unary_f32_fn, pa_view,
-    pa_window,
+    pa_add_s8_fn, pa_binary_f32_fn, pa_binary_s8_args, pa_dequantize_s8_fn, pa_gemm_f32_fn, pa_gemv_t_args,
+    pa_ger_args, pa_kernel_row, pa_layernorm_f32_fn, pa_lut_s8_fn, pa_pool_s8_fn, pa_quantize_s8_fn, pa_requantize,
+    pa_softmax_f32_fn, pa_strided, pa_team, pa_unary_f32_fn, pa_view, pa_window,
 )
 
 
@@ -287,20 +286,6 @@ cdef extern from "drivers/recurrent.h" nogil:
     void pa_recurrent_plan(pa_recurrent_op *, int threads)
     void pa_recurrent_step(const void *, void *const *, void *, pa_team *)
 
-
-cdef extern from "drivers/conv_s8.h" nogil:
-    enum: PA_S8_SPARE
-    ctypedef struct pa_conv_s8_op:
-        pa_conv_op conv
-        int32_t depthwise, float_dst, gather_window
-        pa_requantize to
-        const int32_t *sums
-        const float *scale
-        pa_epilogue_s8 epilogue
-    void pa_conv_s8_plan(pa_conv_s8_op *, int threads)
-    void pa_conv_s8_step(const void *, void *const *, void *, pa_team *)
-    int64_t pa_conv_s8_packed_bytes(const pa_conv_s8_op *)
-    void pa_conv_s8_pack(const pa_conv_s8_op *, const int8_t *, void *)
 
 cdef extern from "drivers/pool_s8.h" nogil:
     ctypedef struct pa_pool_s8_op:

@@ -5,8 +5,6 @@
 
 #ifndef WINO_TYPE
 #define WINO_TYPE f32
-#define WINO_INPUT_ARGS pa_winograd_input_args
-#define WINO_OUTPUT_ARGS pa_winograd_output_args
 #define WINO_HALF(x) (x)
 #define WINO_QUARTER(x) (x)
 #define WINO_PART 1 /* of B that the transform of tiles of 6 points has */

@@ -143,13 +143,14 @@ static void block_chunk(const void *arg, int64_t chunk, int thread) {
               f32_of(&p->v, ctx->bases) + batch_offset(&p->v, &p->dst, batch), panels);
     const float *q = f32_of(&p->q, ctx->bases) + batch_offset(&p->q, &p->dst, batch) + row0 * row_of(&p->q);
     if (packs_q(p)) pack_block(q, row_of(&p->q), column_of(&p->q), rows, columns_of(&p->q), 1, packed_q, q_row(p));
-    point_rows(pointers, &tiling, p->mr, packs_q(p) ? packed_q : q, packs_q(p) ? q_row(p) : row_of(&p->q));
+    const int64_t q_bytes = (packs_q(p) ? q_row(p) : row_of(&p->q)) * (int64_t)sizeof(float);
+    pa_point_rows(pointers, &tiling, p->mr, packs_q(p) ? packed_q : q, q_bytes);
     multiply(p, pointers, &tiling, panels, columns_of(&p->k), columns_of(&p->k),
              round_up(keys, min64(p->nr, PA_LANES_MAX)), scores, score_row(p));
     to_powers(ctx, batch, row0, rows, keys, scores, sums);
 
     float *dst = f32_of(&p->dst, ctx->bases) + batch_offset(&p->dst, &p->dst, batch) + row0 * row_of(&p->dst);
-    point_rows(pointers, &tiling, p->mr, scores, score_row(p));
+    pa_point_rows(pointers, &tiling, p->mr, scores, score_row(p) * (int64_t)sizeof(float));
     float *c = tiled(p) ? tile : dst;
     const int64_t c_row = tiled(p) ? tile_row(p) : row_of(&p->dst);
     multiply(p, pointers, &tiling, panels + k_panels(p), rows_of(&p->v), keys, columns_of(&p->v), c, c_row);

@@ -65,6 +65,8 @@ static void multiply_f16(const context *ctx, const chunk *t, const pa_tiling *ti
     const pa_panels panels = {p->kernel, t->columns, b_step, nr, p->kc};
     pa_gemm_f16_panels(&panels, &(pa_gemm_f16_args){
         .taps = (int32_t)taps,
+        .first = 1,
+        .last = 1,
         .tiling = *tiling,
         .k = k,
         .a_step = taps * p->kernel->mr,

@@ -1,12 +1,15 @@
-/* Convolution and fully connected layers by indirect GEMM: the drivers above the GEMM micro-kernels, of floats and of halves. */
+/* Convolution and fully connected layers: the ops of all drivers of convolutions, one after the other. */
 #ifndef PIPEALL_CONV_H
 #define PIPEALL_CONV_H
 
 #include "../dispatch.h"
-#include "../kernels.h"
+#include "../kernels_f16.h"
+#include "../kernels_s8.h"
 
-/* dst (H, W, Cout) = clamp(conv(src (Hin, Win, Cin)) + residual (H, W, Cout), lo, hi). Elements, packed weights, bias and
- * zeros are of float32 or float16; 8-bit integers are in conv_s8.h. */
+/* ---- conv.c: by indirect GEMM ----
+ *
+ * dst (H, W, Cout) = clamp(conv(src (Hin, Win, Cin)) + residual (H, W, Cout), lo, hi). Elements, packed weights, bias and
+ * zeros are of float32 or float16; of 8-bit integers in pa_conv_s8_op. */
 typedef struct pa_conv_op {
     pa_view src, dst, residual;
     int32_t has_residual;
@@ -32,5 +35,134 @@ void pa_conv_step(const void *op, void *const *bases, void *scratch, pa_team *te
 /* weight: ONNX order [Cout][Cin / groups][kh][kw], of so many channels a group; packed as pa_conv_op says. */
 void pa_conv_pack(const pa_conv_op *op, int64_t channels, const void *weight, const void *bias, void *packed_weight,
                   void *packed_bias);
+
+/* ---- conv_s8.c: the same of 8-bit integers ---- */
+
+enum { PA_S8_SPARE = 16 }; /* bytes behind a pixel that a GEMM may read: the rest of a depth */
+
+/* What follows a convolution, on results that are in a cache still: they go through `table`, and are added to `residual`.
+ * A kernel that is NULL does nothing. */
+typedef struct pa_epilogue_s8 {
+    const pa_kernel_row *lut, *add;
+    int8_t table[256];
+    pa_view residual;
+    pa_binary_s8_args sum;
+} pa_epilogue_s8;
+
+/* n channels of so many results that follow each other, c_stride apart; r: where the residual of the first lies. */
+void pa_epilogue_s8_run(const pa_epilogue_s8 *epilogue, int64_t pixels, int64_t n, int8_t *c, int64_t c_stride,
+                        const int8_t *r);
+
+/* conv: its residual is the epilogue's; weights are packed [groups][panels] of what the kernel reads, its bias is of int32_t;
+ * zero has PA_S8_SPARE bytes of the zero point more than kw * Cin. */
+typedef struct pa_conv_s8_op {
+    pa_conv_op conv;
+    int32_t depthwise;     /* the kernel is one of depthwise convolutions, and groups is 1; else a GEMM */
+    int32_t float_dst;     /* the result is of floats, as a GEMM makes them, and nothing follows */
+    int32_t gather_window; /* whether windows of few channels are gathered to one tap; VNNI sets up taps sooner than that */
+    pa_requantize to;
+    const int32_t *sums;   /* of weights, packed like the bias, as are the scales */
+    const float *scale;
+    pa_epilogue_s8 epilogue;
+} pa_conv_s8_op;
+
+void pa_conv_s8_plan(pa_conv_s8_op *op, int threads);
+void pa_conv_s8_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* Bytes of the packed weights, after the plan. */
+int64_t pa_conv_s8_packed_bytes(const pa_conv_s8_op *op);
+
+/* weight: ONNX order [Cout][Cin / groups][kh][kw]; packed as the kernel reads it. */
+void pa_conv_s8_pack(const pa_conv_s8_op *op, const int8_t *weight, void *packed);
+
+/* ---- winograd.c: by Winograd's minimal filtering, with strides by their phases ---- */
+
+/* Where src and dst are integers: what is computed are the real numbers over the scale of the output, so that weights, bias
+ * and bounds are those of the model by the scale of the input and over that of the output. dequantize is NULL elsewhere. */
+typedef struct pa_winograd_s8 {
+    const pa_kernel_row *dequantize, *quantize;
+    int32_t src_zero, dst_zero;
+    pa_epilogue_s8 epilogue;
+} pa_winograd_s8;
+
+/* The input of a convolution of strides s x s, with its pads and so that all lies inside: s x s pixels of it are one of s * s
+ * times the channels, for algorithms of stride 1 (space_to_depth.py). */
+typedef struct pa_space_to_depth {
+    int32_t stride; /* 1: no phases, and no other member is read */
+    int32_t pad_top, pad_left;
+    int64_t rows, columns; /* of pixels of the input, with what is around it */
+} pa_space_to_depth;
+
+/* Of floats, of halves or of integers, as conv.item_bytes says. Transformed weights, bias and zeros are floats, of halves
+ * halves. */
+typedef struct pa_winograd_op {
+    pa_conv_op conv; /* geometry, operands, bias, zero (all channels), GEMM kernel; weight as packed for the GEMM */
+    int32_t n, m;    /* tiles of n x n points give m x m pixels; n = m + kh - 1 is 4, 6 or 8, kh = kw 3 to 5 */
+    pa_space_to_depth phases; /* of strides above 1: of them kh and kw are taps, and conv.src is what they are phases of */
+    const pa_kernel_row *input, *transform, *output;
+    pa_winograd_s8 s8;
+    int32_t lazy;            /* weights are transformed anew in every frame */
+    const void *transformed; /* else what pa_winograd_transform made of them */
+
+    int32_t tiles_y, tiles_x;
+    int32_t k_blocks;      /* of the channels of a group: the blocks of the GEMMs' sums */
+    int64_t kc;           /* channels of a block */
+    int64_t block, split; /* tiles transformed at a time; of them, tiles of a chunk */
+    int64_t panel_block;  /* panels of a chunk */
+    int64_t scratch_floats; /* per thread */
+} pa_winograd_op;
+
+/* Fills what follows transformed, and rows and columns of phases, for a team of `threads`; the rest of phases, conv, n, m and
+ * lazy are set. */
+void pa_winograd_plan(pa_winograd_op *op, int threads);
+int64_t pa_winograd_transformed_floats(const pa_winograd_op *op);
+/* Transforms conv.weight, after the plan; `halves` gets the result where it is not NULL, and `transformed` is room then. */
+void pa_winograd_transform(const pa_winograd_op *op, float *transformed, uint16_t *halves);
+void pa_winograd_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* ---- strassen.c: 1x1 convolution with seven products of quarters in place of eight ---- */
+
+typedef struct pa_strassen_op {
+    pa_conv_op conv; /* 1x1, one group, no padding; Cin even, Cout a multiple of 2 NR; weight as packed for the GEMM,
+                        which pa_strassen_pack reads and no frame does */
+    const pa_kernel_row *split, *join, *add;
+    const float *packed; /* what the products take of the weights (pa_strassen_pack) */
+
+    int64_t pairs;          /* of rows of a chunk */
+    int64_t scratch_floats; /* per thread */
+} pa_strassen_op;
+
+/* Fills pairs and scratch_floats, for a team of `threads`; conv is set. */
+void pa_strassen_plan(pa_strassen_op *op, int threads);
+int64_t pa_strassen_packed_floats(const pa_strassen_op *op);
+/* [7][panel][Cin / 2][NR], in the order in which the products read them. */
+void pa_strassen_pack(const pa_strassen_op *op, float *packed);
+void pa_strassen_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* ---- depthwise.c: depthwise convolution and convolution of narrow groups ---- */
+
+/* dst = clamp(conv(src) + residual, lo, hi), of floats or halves. */
+typedef struct pa_depthwise_op {
+    pa_view src, dst, residual;
+    int32_t has_residual, groups;
+    pa_window window;
+    float lo, hi;
+    const void *packed; /* pa_depthwise_pack; 64-byte aligned */
+    const pa_kernel_row *kernel;
+    int32_t item_bytes; /* of an element: its type */
+    /* set by plan: */
+    pa_grouping grouping;
+    int32_t slices, vectors, band, bands, ring_rows, columns; /* vectors and output rows of a unit */
+    int32_t lanes[PA_LANES_MAX];
+    int64_t scratch_bytes; /* per thread, the ring */
+} pa_depthwise_op;
+
+/* Call it once, after all other fields but `packed` are set. */
+void pa_depthwise_plan(pa_depthwise_op *op, int threads);
+void pa_depthwise_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* Bytes of `packed`, and how to fill it from ONNX order: weight [Cout][Cin / groups][kh][kw], bias [Cout]. */
+int64_t pa_depthwise_packed_bytes(const pa_depthwise_op *op);
+void pa_depthwise_pack(const pa_depthwise_op *op, const void *weight, const void *bias, void *packed);
 
 #endif

@@ -3,8 +3,6 @@
  * Sums are whole in registers, so nothing is blocked along k: four times as many weights fit a cache as floats. A chunk is
  * row_block pixels x panel_block panels of NR channels of one group; of a depthwise convolution a panel is a vector.
  */
-#include "conv_s8.h"
-
 #include "gemm.h"
 #include "indirection.h"
 
@@ -25,12 +23,12 @@ static int64_t panel_bytes(const pa_conv_s8_op *p) {
     return taps_of(&p->conv) * depth * p->conv.kernel->nr;
 }
 
-void pa_epilogue_s8_run(const pa_epilogue_s8 *epilogue, int64_t pixels, int64_t n, int8_t *c, int64_t c_stride,
-                        const int8_t *r) {
-    if (n == c_stride && (!epilogue->add || n == epilogue->residual.stride)) n *= pixels, pixels = 1;
-    if (epilogue->by_table) epilogue->by_table(pixels, n, c_stride, c, c, epilogue->table);
-    if (!epilogue->add) return;
-    for (; pixels > 0; pixels--, c += c_stride, r += epilogue->residual.stride) epilogue->add(n, c, r, 1, c, &epilogue->sum);
+void pa_epilogue_s8_run(const pa_epilogue_s8 *p, int64_t pixels, int64_t n, int8_t *c, int64_t c_stride, const int8_t *r) {
+    if (n == c_stride && (!p->add || n == p->residual.stride)) n *= pixels, pixels = 1;
+    if (p->lut) PA_FUNCTION(lut, s8, p->lut)(pixels, n, c_stride, c, c, p->table);
+    if (!p->add) return;
+    for (; pixels > 0; pixels--, c += c_stride, r += p->residual.stride)
+        PA_FUNCTION(add, s8, p->add)(n, c, r, 1, c, &p->sum);
 }
 
 static void conv_chunk(const void *arg, int64_t index, int thread) {

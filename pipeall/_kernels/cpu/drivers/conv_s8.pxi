@@ -39,12 +39,12 @@ cdef int add_conv_s8(CpuProgram self, step) except -1:
 cdef int fill_epilogue(CpuProgram self, step, pa_epilogue_s8 *to) except -1:
     if "table" in step.params:
         fill_table(self, step, to.table)
-        to.by_table = <pa_lut_s8_fn>kernel_s8(self, step, "lut")
+        to.lut = self.row_of(step, "lut", "s8")
     self.check((len(step.src) > 1) == ("add" in step.params), step, "a residual where there is a sum", len(step.src))
     if len(step.src) > 1:
         levels_fit(self, step, step.params["add"]["levels"])
         to.residual, to.sum = self.view(step, step.src[1]), binary_s8(step, "add", step.params["add"])
-        to.add = <pa_add_s8_fn>kernel_s8(self, step, "add")
+        to.add = self.row_of(step, "add", "s8")
     return 0
 
 

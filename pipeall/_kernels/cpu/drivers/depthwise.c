@@ -1,4 +1,4 @@
-#include "depthwise.h"
+#include "conv.h"
 
 #include <math.h>
 
@@ -14,11 +14,11 @@ static int64_t taps_of(const pa_depthwise_op *p) { return (int64_t)p->window.kh 
 
 /* Bytes of a vector's packed bias and taps. */
 static int64_t packed_step(const pa_depthwise_op *p) {
-    return ((int64_t)sizeof(float) + taps_of(p) * p->item_bytes) * p->nr;
+    return ((int64_t)sizeof(float) + taps_of(p) * p->item_bytes) * p->kernel->nr;
 }
 
 static char *at(const pa_depthwise_op *p, const pa_view *v, void *const *bases, int64_t pixel) {
-    return (char *)bases[v->base] + (v->offset + pixel * v->stride) * p->item_bytes;
+    return pa_view_at(v, bases, p->item_bytes) + pixel * v->stride * p->item_bytes;
 }
 
 static int64_t blocks_of(const pa_depthwise_op *p) { return ceil_div(pa_vectors_of(&p->grouping), p->vectors); }
@@ -54,23 +54,23 @@ static void depthwise_bands(const context *ctx, int64_t begin, int64_t end, int 
             .ring_rows = p->ring_rows,
             .columns = p->columns,
         };
-        p->kernel(&args);
+        PA_FUNCTION(depthwise, f32, p->kernel)(&args);
     }
 }
 
 void pa_depthwise_plan(pa_depthwise_op *p, int threads) {
     const pa_window *w = &p->window;
-    p->grouping = pa_grouping_of(p->groups, p->src.c / p->groups, p->dst.c / p->groups, p->nr);
-    p->slices = (int32_t)ceil_div(p->grouping.together * p->grouping.in, p->nr);
-    for (int i = 0; i < p->nr; i++) p->lanes[i] = i / p->grouping.out * p->grouping.in;
+    p->grouping = pa_grouping_of(p->groups, p->src.c / p->groups, p->dst.c / p->groups, p->kernel->nr);
+    p->slices = (int32_t)ceil_div(p->grouping.together * p->grouping.in, p->kernel->nr);
+    for (int i = 0; i < p->kernel->nr; i++) p->lanes[i] = i / p->grouping.out * p->grouping.in;
     /* A small image in halves: threads then read the rows that they wrote, as conv.c cuts it by rows too. */
     const int halves = threads > 1 && p->dst.h <= BAND && pixels(&p->dst) > BAND * BAND / 2;
     p->band = halves ? (p->dst.h + 1) / 2 : BAND;
     p->bands = (int32_t)ceil_div(p->dst.h, p->band);
     p->ring_rows = (w->kh - 1) * w->dilation_y + 1;
     p->columns = (p->dst.w - 1) * w->stride_x + (w->kw - 1) * w->dilation_x + 1;
-    const int64_t vector_bytes = (int64_t)p->ring_rows * p->columns * p->slices * p->nr * p->item_bytes;
-    p->vectors = (int32_t)max64(1, PA_DEPTHWISE_BLOCK / (p->slices * p->nr));
+    const int64_t vector_bytes = (int64_t)p->ring_rows * p->columns * p->slices * p->kernel->nr * p->item_bytes;
+    p->vectors = (int32_t)max64(1, PA_DEPTHWISE_BLOCK / (p->slices * p->kernel->nr));
     if (p->vectors * vector_bytes > RING_BYTES) p->vectors = (p->vectors + 1) / 2;
     p->scratch_bytes = round_up(p->vectors * vector_bytes, 64);
 }
@@ -80,7 +80,7 @@ void pa_depthwise_step(const void *op, void *const *bases, void *scratch, pa_tea
     const int64_t rows = min64(p->band, p->dst.h);
     /* four multiply-adds cost about as much as a load and a store */
     parallel_for(op, bases, scratch, team, depthwise_bands, p->bands * blocks_of(p),
-        ceil_div(rows * p->dst.w * p->vectors * p->nr * taps_of(p), 4));
+        ceil_div(rows * p->dst.w * p->vectors * p->kernel->nr * taps_of(p), 4));
 }
 
 int64_t pa_depthwise_packed_bytes(const pa_depthwise_op *p) { return pa_vectors_of(&p->grouping) * packed_step(p); }
@@ -105,7 +105,7 @@ void pa_depthwise_pack(const pa_depthwise_op *p, const void *weight, const void 
     for (int64_t vector = 0; vector < pa_vectors_of(&p->grouping); vector++) {
         const pa_channels of = pa_channels_of(&p->grouping, vector);
         for (int64_t t = first; t < taps; t++) { /* the bias, what a half leaves of it, then the taps */
-            for (int64_t i = 0; i < p->nr; i++, to++) {
+            for (int64_t i = 0; i < p->kernel->nr; i++, to++) {
                 const int64_t c = of.out + i;
                 if (i >= of.out_count)
                     pack(p, packed, to, 0);

@@ -12,7 +12,7 @@ cdef add_depthwise(CpuProgram self, step):
     self.rows_fit(step, op.window)
     if step.dst.dtype == "float16" and op.window.kh * op.window.kw * (op.src.c // op.groups) > PA_F16_BLOCK:
         row = reference_row(b"depthwise", b"f16")  # whose sums are floats
-    op.kernel, op.nr, op.item_bytes = <pa_depthwise_f32_fn>row.function, row.nr, item_bytes(step.dst.dtype)
+    op.kernel, op.item_bytes = row, item_bytes(step.dst.dtype)
     pa_depthwise_plan(op, self.threads)
     shape = (op.dst.c, op.src.c // op.groups, op.window.kh, op.window.kw)
     key = (id(step.weight), id(step.bias), "direct", <uintptr_t>row, op.groups)

@@ -102,7 +102,7 @@ static void call_f16(const pa_panels *p, const void *args, const block *s) {
     const pa_gemm_f16_args *all = args;
     pa_gemm_f16_args g = *all;
     g.n = s->n, g.taps = (int32_t)s->taps, g.k = s->k, g.tiling = s->tiling;
-    g.first = s->first, g.last = s->last;
+    g.first = s->first && all->first, g.last = s->last && all->last;
     g.a_offset += s->k0;
     g.a += s->tile * g.a_step + s->tap * p->kernel->mr;
     g.b += s->b;

@@ -6,6 +6,13 @@
 #include "../kernels_f16.h"
 #include "../kernels_s8.h"
 
+/* Rows of A as the micro-kernels want them, MR pointers a tile: so many bytes from each to the next. */
+static inline void pa_point_rows(void *pointers, const pa_tiling *tiling, int mr, const void *row, int64_t bytes) {
+    const char *at = row, **to = pointers;
+    for (int64_t tile = 0; tile < tiling->tiles; tile++, to += mr)
+        for (int64_t i = 0; i < pa_tile_rows(tiling, tile); i++, at += bytes) to[i] = at;
+}
+
 /* The micro-kernel and how panels lie behind each other: `columns` in all, those of B and bias so many elements apart.
  * kc: k of a block of the sum at most; a block is whole taps while they fit, else a part of one tap. 0: there is one block. */
 typedef struct pa_panels {
@@ -17,8 +24,8 @@ typedef struct pa_panels {
  * others. Results depend on kc, not on the rest of the blocking. */
 void pa_gemm_f32_panels(const pa_panels *p, const pa_gemm_args *all);
 
-/* The same of halves. kc is PA_F16_BLOCK at most. `sums` are as wide as PA_F16_PANELS panels, for all rows, and not read where
- * there is one block; first and last are not read. */
+/* The same of halves. kc is PA_F16_BLOCK at most. `sums` are as wide as PA_F16_PANELS panels, for all rows. Unless `last` the
+ * sums of all blocks stay there, of so many panels at most; unless `first` they go on. */
 enum { PA_F16_PANELS = 4 };
 void pa_gemm_f16_panels(const pa_panels *p, const pa_gemm_f16_args *all);
 

@@ -87,7 +87,8 @@ static void multiply(const pa_matmul_op *p, const part *t, int64_t row0, int64_t
     const float *a = t->a + row0 * row_of(&p->a) + k0 * column_of(&p->a), *pointers[MC];
     const pa_tiling tiling = pa_tiling_of(rows, p->gemm->mr);
     if (p->packs_a) pack_block(a, row_of(&p->a), column_of(&p->a), rows, k, 1, packed_a, KC + PAD);
-    point_rows(pointers, &tiling, p->gemm->mr, p->packs_a ? packed_a : a, p->packs_a ? KC + PAD : row_of(&p->a));
+    const int64_t row = p->packs_a ? KC + PAD : row_of(&p->a);
+    pa_point_rows(pointers, &tiling, p->gemm->mr, p->packs_a ? packed_a : a, row * (int64_t)sizeof(float));
     for (int64_t j = 0; j < t->columns; j += p->gemm->nr)
         PA_FUNCTION(gemm, f32, p->gemm)(&(pa_gemm_args){
             .n = (int32_t)min64(p->gemm->nr, t->columns - j),

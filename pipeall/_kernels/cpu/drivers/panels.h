@@ -6,6 +6,7 @@
 
 #include "../../intmath.h"
 #include "../kernels.h"
+#include "gemm.h"
 
 enum { PANEL_NR_MAX = 64, LINE = 16 }; /* LINE: floats of a cache line */
 
@@ -93,13 +94,6 @@ static inline void pack_panels(const float *from, int64_t row, int64_t column, i
         if (n < nr) memset(to, 0, (size_t)(rows * nr) * sizeof(float));
         pack_block(from + j * column, row, column, rows, n, alpha, to, nr);
     }
-}
-
-/* Rows of A as the micro-kernels want them, mr pointers a tile. */
-static inline void point_rows(const float **pointers, const pa_tiling *tiling, int mr, const float *row,
-                              int64_t stride) {
-    for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += mr)
-        for (int64_t i = 0; i < pa_tile_rows(tiling, tile); i++, row += stride) pointers[i] = row;
 }
 
 #endif

@@ -13,13 +13,10 @@
  * An odd row out goes with zeros. A residual R is added to P1 for C11 alone, and by the pass that joins the sums for the
  * other quarters.
  */
-#include "strassen.h"
-
-#include <string.h>
+#include "conv.h"
 
 #include "../../intmath.h"
 #include "gemm.h"
-#include "panels.h"
 
 enum {
 #ifdef __aarch64__
@@ -106,7 +103,7 @@ static void point_at_pixels(const context *ctx, const float **pointers, const pa
 }
 
 static void split_rows(const pa_strassen_op *op, int64_t rows, const float *a1, const float *a2, float *s, int64_t step) {
-    op->split(&(pa_strassen_split_args){
+    PA_FUNCTION(strassen_split, f32, op->split)(&(pa_strassen_split_args){
         .rows = rows,
         .k = k_of(op),
         .a_stride = op->conv.src.stride,
@@ -128,7 +125,7 @@ static void split_pixels(const context *ctx, int64_t first, int64_t rows, float 
 
 static void join_rows(const pa_strassen_op *op, int64_t rows, float *x, float *y, const float *z, const float *r1,
                       const float *r2, float *c) {
-    op->join(&(pa_strassen_join_args){
+    PA_FUNCTION(strassen_join, f32, op->join)(&(pa_strassen_join_args){
         .rows = rows,
         .columns = columns_of(op),
         .stride = c_stride(op),
@@ -167,14 +164,14 @@ static void pairs_chunk(const void *arg, int64_t chunk, int thread) {
     const pa_tiling all = pa_tiling_of(pairs, p->kernel->mr), some = pa_tiling_of(max64(below, 1), p->kernel->mr);
     point_at_pixels(ctx, upper, &all, first);
     if (below) point_at_pixels(ctx, lower, &some, upper_of(op) + first);
-    point_rows(sums, &all, p->kernel->mr, s, a_stride(op));
+    pa_point_rows(sums, &all, p->kernel->mr, s, a_stride(op) * (int64_t)sizeof(float));
 
     split_pixels(ctx, first, below, s, s2);
     if (below < pairs) split_rows(op, 1, pixel(ctx, first + below), p->zero, s + below * a_stride(op), s2);
     const float none = __builtin_inff();
     multiply(op, P1, &all, &(operands){upper, 0, p->zero, 0, x, wide, NULL, -none, none});
     for (int64_t i = 0; r1 && i < pairs; i++)
-        op->add(PA_BINARY_add, columns, x + i * wide, r1 + i * p->residual.stride, 1, y + i * wide, -none, none);
+        PA_FUNCTION(binary, f32, op->add)(PA_BINARY_add, columns, x + i * wide, r1 + i * p->residual.stride, 1, y + i * wide, -none, none);
     multiply(op, P2, &all, &(operands){upper, k, bias, nr, c1, p->dst.stride, r1 ? y : x, p->lo, p->hi});
     multiply(op, P6, &all, &(operands){sums, s2, NULL, 0, x, wide, NULL, -none, none});
     multiply(op, P7, &all, &(operands){sums, s3, p->zero, 0, y, wide, x, -none, none});

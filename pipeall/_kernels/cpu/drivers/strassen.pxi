@@ -10,9 +10,8 @@ cdef int add_strassen(CpuProgram self, step) except -1:
     op.conv.kc = KC
     self.check(op.conv.dst.c % (2 * row.nr) == 0, step, f"a multiple of {2 * row.nr} channels", op.conv.dst.c)
     weights = use_weights(self, step, step, &op.conv, STRASSEN)
-    op.split = <pa_strassen_split_f32_fn>self.function(step, "strassen_split")
-    op.join = <pa_strassen_join_f32_fn>self.function(step, "strassen_join")
-    op.add = <pa_binary_f32_fn>self.function(step, "binary")
+    op.split, op.join = self.row(step, "strassen_split"), self.row(step, "strassen_join")
+    op.add = self.row(step, "binary")
     pa_strassen_plan(op, self.threads)
     if weights.transformed is None:
         weights.transformed = self.weights(pa_strassen_packed_floats(op))

@@ -8,18 +8,17 @@
  * takes longer than the arithmetic on them; then a chunk transforms its panels' taps itself, from the weights as they
  * are packed for the GEMM, and nothing is kept twice.
  *
- * A convolution with a stride is one of stride 1 on an image of phases (space_to_depth.h), which the team copies first. Rows of a
+ * A convolution with a stride is one of stride 1 on an image of phases, which the team copies first. Rows of a
  * phase have their channels side by side, and those of the phases below follow.
  *
  * Of halves all that is transformed, and the sums, are halves too.
  *
  * Integers become floats, and floats integers, a tile at a time, in the thread's scratch: beside them it stays in L1.
  */
-#include "winograd.h"
-
+#include "../../intmath.h"
 #include "../simd/half.h"
+#include "conv.h"
 #include "gemm.h"
-#include "winograd_sizes.h"
 
 enum {
     KC = 256,             /* channels of a block of k at most: 256 x 16 floats = 16 KB of B beside the rows of A in L1 */
@@ -31,69 +30,121 @@ enum {
     COLUMNS = 64,           /* of M: as wide as four cache lines; beside wider ones the block does not stay in L2 */
     CHUNKS = 3,             /* per thread, aimed at */
     INPUT_FLOATS = 1024,    /* channels of the tiles that a chunk of the input transform has, at least */
+    SLICE = 64,             /* channels of a tile of integers that are floats at a time: 16 KB of 8 x 8 points */
+    PAD = 16,               /* floats between points, whose distance would else often be a multiple of 4 KB */
+    PHASE_LANES = 8,        /* what the channels of a phase are rounded up to */
 };
+
+/* ---- sizes, of a planned op ---- */
+
+static int is_f16(const pa_winograd_op *op) { return op->conv.item_bytes == sizeof(uint16_t); }
+/* Of an element of all that is transformed. */
+static int64_t real_bytes(const pa_winograd_op *op) { return (int64_t)(is_f16(op) ? sizeof(uint16_t) : sizeof(float)); }
+static int points_of(const pa_winograd_op *op) { return op->n * op->n; }
+static int64_t channels_of(const pa_winograd_op *op) {
+    return (int64_t)op->conv.src.c * op->phases.stride * op->phases.stride / op->conv.groups;
+}
+static int64_t panels_of(const pa_winograd_op *op) { return ceil_div(op->conv.dst.c / op->conv.groups, op->conv.kernel->nr); }
+static int64_t tiles_of(const pa_winograd_op *op) { return (int64_t)op->tiles_y * op->tiles_x; }
+
+/* Floats between points of the transformed input, of transformed taps in scratch, and of the GEMMs' results. */
+static int64_t input_stride(const pa_winograd_op *op) { return op->block * op->kc + PAD; }
+static int64_t lazy_stride(const pa_winograd_op *op) { return op->kc * op->conv.kernel->nr + PAD; }
+static int64_t m_stride(const pa_winograd_op *op) { return op->split * op->panel_block * op->conv.kernel->nr + PAD; }
+
+static int64_t input_floats(const pa_winograd_op *op) {
+    return round_up(op->conv.groups * op->k_blocks * points_of(op) * input_stride(op), 16);
+}
+
+/* With what the last vector of pixels reads behind it. */
+static int64_t image_floats(const pa_winograd_op *op) {
+    const int64_t bytes = op->phases.rows * op->phases.columns * op->conv.src.c * op->conv.item_bytes;
+    return op->phases.stride > 1 ? round_up(ceil_div(bytes, (int64_t)sizeof(float)) + PHASE_LANES, 16) : 0;
+}
+
+/* A thread's own scratch: M, taps, a tile of integers as floats, and a pointer for each row of a GEMM. */
+static int64_t m_floats(const pa_winograd_op *op) { return points_of(op) * m_stride(op); }
+static int64_t float_tile_at(const pa_winograd_op *op) {
+    return m_floats(op) + (op->lazy ? op->panel_block * points_of(op) * lazy_stride(op) : 0);
+}
+static int64_t float_tile_floats(const pa_winograd_op *op) {
+    return op->s8.dequantize ? points_of(op) * max64(SLICE, op->panel_block * op->conv.kernel->nr) : 0;
+}
+static int64_t own_floats(const pa_winograd_op *op) {
+    const int64_t pointers = round_up(op->split, op->conv.kernel->mr) * (int64_t)sizeof(float *) / (int64_t)sizeof(float);
+    return round_up(float_tile_at(op) + float_tile_floats(op) + pointers, 16);
+}
+
+/* Where the rows of a phase begin, in elements of the image, and the channels of each. */
+static int64_t phase_at(const pa_winograd_op *op, int64_t phase) { return phase * op->phases.columns * op->conv.src.c; }
+static int64_t phase_channels(const pa_winograd_op *op) { return channels_of(op) / op->phases.stride; }
+
+/* Channels of a phase that are transformed: whole vectors, since the pixel behind and the phase behind follow. */
+static int64_t phase_width(const pa_winograd_op *op) {
+    return op->phases.stride > 1 ? round_up(phase_channels(op), PHASE_LANES) : channels_of(op);
+}
+
+/* ---- the step ---- */
 
 typedef struct context {
     const pa_winograd_op *op;
     void *const *bases;
     void *image; /* of a convolution with phases */
-    float *input, *scratch; /* input: transformed */
+    char *input; /* transformed */
+    float *scratch;
     int64_t tile0, tiles; /* of the block */
     int64_t input_tiles;  /* of a chunk of the input transform */
-    int64_t panels, panel_blocks, splits;
+    int64_t panel_blocks;
 } context;
+
+/* Copies a row of the input into the image of phases, with zeros around it. */
+static void copy_row(const void *arg, int64_t row, int thread) {
+    const context *ctx = arg;
+    const pa_space_to_depth *p = &ctx->op->phases;
+    const pa_view *src = &ctx->op->conv.src;
+    const int64_t item = ctx->op->conv.item_bytes, pixel = src->c * item, stride = src->stride * item;
+    const int64_t y = row - p->pad_top, left = min64(p->pad_left, p->columns);
+    const int64_t inside = y >= 0 && y < src->h ? min64(src->w, p->columns - left) : 0;
+    char *to = (char *)ctx->image + row * p->columns * pixel;
+    const char *from = inside > 0 ? pa_view_at(src, ctx->bases, item) + y * src->w * stride : NULL;
+    memset(to, 0, (size_t)(left * pixel));
+    to += left * pixel;
+    if (stride == pixel && inside > 0)
+        memcpy(to, from, (size_t)(inside * pixel));
+    else
+        for (int64_t i = 0; i < inside; i++) memcpy(to + i * pixel, from + i * stride, (size_t)pixel);
+    memset(to + inside * pixel, 0, (size_t)((p->columns - left - inside) * pixel));
+}
 
 /* Transforms `count` channels of a group from `first` on, of a tile whose pixels have them from channel0 on. */
 static void transform_input(const context *ctx, int64_t t, int64_t group, int64_t first, int64_t count,
-                            const float *const *pixels, int64_t channel0) {
+                            const void *const *pixels, int64_t channel0) {
     const pa_winograd_op *op = ctx->op;
     const int64_t part = group * op->k_blocks + first / op->kc;
-    op->input(&(pa_winograd_input_args){
+    const int64_t at = part * points_of(op) * input_stride(op) + t * op->kc + first % op->kc;
+    PA_FUNCTION(winograd_input, f32, op->input)(&(pa_winograd_input_args){
         .n = op->n,
         .channel0 = (int32_t)channel0,
         .channels = (int32_t)count,
         .pixels = pixels,
-        .out = ctx->input + part * points_of(op) * input_stride(op) + t * op->kc + first % op->kc,
+        .out = ctx->input + at * real_bytes(op),
         .out_stride = input_stride(op),
     });
 }
 
 /* at: of each point of the tile where its pixel is from the first on, in elements, -1 in the padding */
-static void transform_floats(const context *ctx, int64_t t, const int64_t *at) {
+static void transform_reals(const context *ctx, int64_t t, const int64_t *at) {
     const pa_winograd_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
-    const float *src = op->phases.stride > 1 ? ctx->image : pa_f32_at(&p->src, ctx->bases), *pixels[8 * 8];
+    const char *src = op->phases.stride > 1 ? ctx->image : pa_view_at(&p->src, ctx->bases, p->item_bytes);
     const int64_t channels = phase_channels(op), width = phase_width(op);
-    for (int phase = 0; phase < op->phases.stride; phase++, src += phase_at(op, 1)) {
-        for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? src + at[i] : p->zero;
+    const void *pixels[8 * 8];
+    for (int phase = 0; phase < op->phases.stride; phase++, src += phase_at(op, 1) * p->item_bytes) {
+        for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? src + at[i] * p->item_bytes : p->zero;
         for (int64_t group = 0; group < p->groups; group++)
             for (int64_t first = 0; first < channels; first += op->kc)
                 transform_input(ctx, t, group, phase * channels + first, min64(op->kc, width - first), pixels,
                                 group * channels + first);
-    }
-}
-
-static void transform_halves(const context *ctx, int64_t t, const int64_t *at) {
-    const pa_winograd_op *op = ctx->op;
-    const pa_conv_op *p = &op->conv;
-    const uint16_t *src = op->phases.stride > 1 ? ctx->image : pa_f16_at(&p->src, ctx->bases), *pixels[6 * 6];
-    const int64_t channels = phase_channels(op), width = phase_width(op);
-    for (int phase = 0; phase < op->phases.stride; phase++, src += phase_at(op, 1)) {
-        for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? src + at[i] : p->zero;
-        for (int64_t group = 0; group < p->groups; group++) {
-            for (int64_t first = 0; first < channels; first += op->kc) {
-                const int64_t part = group * op->k_blocks + first / op->kc;
-                op->f16.input(&(pa_winograd_input_f16_args){
-                    .n = op->n,
-                    .channel0 = (int32_t)(group * channels + first),
-                    .channels = (int32_t)min64(op->kc, width - first),
-                    .pixels = pixels,
-                    .out = (uint16_t *)ctx->input + part * points_of(op) * input_stride(op) + t * op->kc +
-                           phase * channels,
-                    .out_stride = input_stride(op),
-                });
-            }
-        }
     }
 }
 
@@ -102,14 +153,15 @@ static void transform_integers(const context *ctx, int64_t t, const int64_t *at,
     const pa_conv_op *p = &op->conv;
     const int8_t *src = pa_s8_at(&p->src, ctx->bases);
     const int64_t channels = channels_of(op), slice = min64(SLICE, op->kc);
-    const float *pixels[8 * 8];
+    const void *pixels[8 * 8];
     for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? float_tile + i * SLICE : p->zero;
     for (int64_t group = 0; group < p->groups; group++) {
         for (int64_t first = 0, count; first < channels; first += count) {
             count = min64(min64(slice, op->kc - first % op->kc), channels - first);
             for (int i = 0; i < points_of(op); i++) {
                 const int8_t *x = src + at[i] + group * channels + first;
-                if (at[i] >= 0) op->s8.dequantize(count, x, float_tile + i * SLICE, 1, op->s8.src_zero);
+                if (at[i] < 0) continue;
+                PA_FUNCTION(dequantize, s8, op->s8.dequantize)(count, x, float_tile + i * SLICE, 1, op->s8.src_zero);
             }
             transform_input(ctx, t, group, first, count, pixels, 0);
         }
@@ -134,12 +186,10 @@ static void input_chunk(const void *arg, int64_t chunk, int thread) {
         int64_t at[8 * 8];
         for (int i = 0; i < op->n; i++)
             for (int j = 0; j < op->n; j++) at[i * op->n + j] = pixel_at(op, y0 + i, x0 + j);
-        if (is_f16(op))
-            transform_halves(ctx, t, at);
-        else if (op->s8.dequantize)
+        if (op->s8.dequantize)
             transform_integers(ctx, t, at, ctx->scratch + thread * own_floats(op) + float_tile_at(op));
         else
-            transform_floats(ctx, t, at);
+            transform_reals(ctx, t, at);
     }
 }
 
@@ -149,7 +199,7 @@ static void transform_taps(const pa_winograd_op *op, int64_t panel, int64_t part
     const int64_t channels = channels_of(op), first = part * op->kc;
     const int64_t next_panel = min64(panel + 1, p->groups * panels_of(op) - 1);
     const float *weight = p->weight, *taps = weight + (panel * p->kh * p->kw * channels + first) * p->kernel->nr;
-    op->transform(&(pa_winograd_weight_args){
+    PA_FUNCTION(winograd_weight, f32, op->transform)(&(pa_winograd_weight_args){
         .n = op->n,
         .r = p->kh,
         .nr = p->kernel->nr,
@@ -165,75 +215,55 @@ static void transform_taps(const pa_winograd_op *op, int64_t panel, int64_t part
 
 /* Adds a part's products to M: for each point a GEMM of the chunk's tiles with each of its panels. */
 static void multiply(const context *ctx, int64_t group, int64_t part, int64_t panel0, int64_t panels, int64_t tile0,
-                     const pa_tiling *tiling, float *m, const float **pointers, float *taps) {
+                     const pa_tiling *tiling, float *m, const void *pointers) {
     const pa_winograd_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
-    const int64_t k = min64(op->kc, channels_of(op) - part * op->kc), wide = op->panel_block * p->kernel->nr;
-    const int64_t b_stride = !op->lazy ? k * p->kernel->nr : lazy_stride(op);
-    const int64_t b_step = !op->lazy ? channels_of(op) * points_of(op) * p->kernel->nr : points_of(op) * lazy_stride(op);
-    const int64_t panel = group * ctx->panels + panel0;
-    const float *b = taps;
+    const int64_t nr = p->kernel->nr, mr = p->kernel->mr, wide = op->panel_block * nr, bytes = real_bytes(op);
+    const int64_t k = min64(op->kc, channels_of(op) - part * op->kc), panel = group * panels_of(op) + panel0;
+    const int64_t b_stride = !op->lazy ? k * nr : lazy_stride(op);
+    const int64_t b_step = !op->lazy ? channels_of(op) * points_of(op) * nr : points_of(op) * lazy_stride(op);
+    float *taps = m + m_floats(op);
+    const char *b = (const char *)taps;
     if (!op->lazy)
-        b = (const float *)op->transformed + panel * b_step + part * op->kc * points_of(op) * p->kernel->nr;
+        b = (const char *)op->transformed + (panel * b_step + part * op->kc * points_of(op) * nr) * bytes;
     else
         for (int64_t j = 0; j < panels; j++) transform_taps(op, panel + j, part, taps + j * b_step, lazy_stride(op));
-    const pa_panels all = {
-        .kernel = p->kernel, .columns = panels * p->kernel->nr, .b_step = b_step, .kc = 0};
-    for (int point = 0; point < points_of(op); point++, b += b_stride)
-        pa_gemm_f32_panels(&all, &(pa_gemm_args){
-            .taps = 1,
-            .tiling = *tiling,
-            .k = k,
-            .a_offset = ((group * op->k_blocks + part) * points_of(op) + point) * input_stride(op) + tile0 * op->kc,
-            .a_step = p->kernel->mr,
-            .a = pointers,
-            .b = b,
-            .bias = part == 0 ? p->zero : NULL,
-            .next = b + b_stride,
-            .c = m + point * m_stride(op),
-            .c_stride = wide,
-            .lo = -__builtin_inff(),
-            .hi = __builtin_inff(),
-        });
-}
-
-/* Likewise of halves. */
-static void multiply_halves(const context *ctx, int64_t group, int64_t part, int64_t panel0, int64_t panels, int64_t tile0,
-                            const pa_tiling *tiling, uint16_t *m, const uint16_t **pointers) {
-    const pa_winograd_op *op = ctx->op;
-    const pa_conv_op *p = &op->conv;
-    const int64_t k = min64(op->kc, channels_of(op) - part * op->kc), b_step = channels_of(op) * points_of(op) * p->kernel->nr;
-    const uint16_t *b = (const uint16_t *)op->transformed + (group * ctx->panels + panel0) * b_step + part * op->kc * points_of(op) * p->kernel->nr;
-    for (int point = 0; point < points_of(op); point++, b += k * p->kernel->nr) {
+    const pa_panels all = {.kernel = p->kernel, .columns = panels * nr, .b_step = b_step, .kc = 0};
+    for (int point = 0; point < points_of(op); point++, b += b_stride * bytes) {
         const int64_t at = ((group * op->k_blocks + part) * points_of(op) + point) * input_stride(op) + tile0 * op->kc;
-        for (int64_t panel = 0; panel < panels; panel++)
-            PA_FUNCTION(gemm, f16, p->kernel)(&(pa_gemm_f16_args){
-                .n = p->kernel->nr,
+        const void *next = b + b_stride * bytes;
+        if (is_f16(op))
+            pa_gemm_f16_panels(&all, &(pa_gemm_f16_args){
                 .taps = 1,
                 .first = part == 0,
                 .tiling = *tiling,
                 .k = k,
                 .a_offset = at,
-                .a_step = p->kernel->mr,
-                .a = (const uint16_t *const *)pointers,
-                .b = b + panel * b_step,
-                .next = b + panel * b_step + k * p->kernel->nr,
-                .sums = m + point * m_stride(op) + panel * p->kernel->nr,
-                .sums_stride = op->panel_block * p->kernel->nr,
+                .a_step = mr,
+                .a = pointers,
+                .b = (const uint16_t *)b,
+                .next = next,
+                .c = (uint16_t *)m, /* not read, nor written */
+                .sums = (uint16_t *)m + point * m_stride(op),
+                .sums_stride = wide,
+            });
+        else
+            pa_gemm_f32_panels(&all, &(pa_gemm_args){
+                .taps = 1,
+                .tiling = *tiling,
+                .k = k,
+                .a_offset = at,
+                .a_step = mr,
+                .a = pointers,
+                .b = (const float *)b,
+                .bias = part == 0 ? p->zero : NULL,
+                .next = next,
+                .c = m + point * m_stride(op),
+                .c_stride = wide,
+                .lo = -__builtin_inff(),
+                .hi = __builtin_inff(),
             });
     }
-}
-
-/* The tile whose sums `in` has: m of halves. */
-static void output_halves(const context *ctx, const pa_winograd_output_args *tile, const uint16_t *in, const uint16_t *bias,
-                          int64_t pixel, int64_t channel) {
-    const pa_conv_op *p = &ctx->op->conv;
-    const uint16_t *r = p->has_residual ? pa_f16_at(&p->residual, ctx->bases) + pixel * p->residual.stride + channel : NULL;
-    ctx->op->f16.output(&(pa_winograd_output_f16_args){
-        tile->n, tile->m, tile->height, tile->width, tile->channels, in, tile->in_stride, bias,
-        pa_f16_at(&p->dst, ctx->bases) + pixel * p->dst.stride + channel, p->dst.w * p->dst.stride, p->dst.stride,
-        r, tile->r_row, tile->r_pixel, tile->lo, tile->hi,
-    });
 }
 
 /* The tile at `pixel` of the output, as integers with what follows the convolution. */
@@ -246,7 +276,8 @@ static void store_integers(const context *ctx, const pa_winograd_output_args *ti
     const float *float_tile = tile->out;
     for (int y = 0; y < tile->height; y++, c += p->dst.w * p->dst.stride, float_tile += tile->out_row) {
         for (int x = 0; x < tile->width; x++)
-            s8->quantize(tile->channels, float_tile + x * tile->out_pixel, c + x * p->dst.stride, 1, s8->dst_zero);
+            PA_FUNCTION(quantize, s8, s8->quantize)(tile->channels, float_tile + x * tile->out_pixel, c + x * p->dst.stride, 1,
+                                                    s8->dst_zero);
         pa_epilogue_s8_run(&s8->epilogue, tile->width, tile->channels, c, p->dst.stride, r);
         if (r) r += p->dst.w * residual->stride;
     }
@@ -258,27 +289,21 @@ static void output_chunk(const void *arg, int64_t chunk, int thread) {
     const pa_conv_op *p = &op->conv;
     const int64_t panel0 = chunk % ctx->panel_blocks * op->panel_block, rest = chunk / ctx->panel_blocks;
     const int64_t group = rest % p->groups, split = rest / p->groups;
-    const int64_t panels = min64(op->panel_block, ctx->panels - panel0), columns = p->dst.c / p->groups;
+    const int64_t panels = min64(op->panel_block, panels_of(op) - panel0), columns = p->dst.c / p->groups;
     const int64_t tile0 = split * op->split, tiles = min64(op->split, ctx->tiles - tile0);
-    const int64_t wide = op->panel_block * p->kernel->nr;
+    const int64_t wide = op->panel_block * p->kernel->nr, bytes = real_bytes(op);
 
     float *m = ctx->scratch + thread * own_floats(op);
-    float *taps = m + m_floats(op);
     float *float_tile = op->s8.dequantize ? m + float_tile_at(op) : NULL;
-    const float **pointers = (const float **)(m + float_tile_at(op) + float_tile_floats(op));
+    char *dst = pa_view_at(&p->dst, ctx->bases, bytes);
+    const char *r = pa_view_at(&p->residual, ctx->bases, bytes);
+    void *pointers = m + float_tile_at(op) + float_tile_floats(op);
     const pa_tiling tiling = pa_tiling_of(tiles, p->kernel->mr);
-    const int64_t row_bytes = op->kc * (int64_t)(is_f16(op) ? sizeof(uint16_t) : sizeof(float));
-    const char *from = (const char *)ctx->input;
-    for (int64_t i = 0; i < tiling.tiles; i++)
-        for (int64_t r = 0; r < pa_tile_rows(&tiling, i); r++, from += row_bytes)
-            pointers[i * p->kernel->mr + r] = (const float *)from;
+    pa_point_rows(pointers, &tiling, p->kernel->mr, ctx->input, op->kc * bytes);
     for (int64_t part = 0; part < op->k_blocks; part++)
-        if (is_f16(op))
-            multiply_halves(ctx, group, part, panel0, panels, tile0, &tiling, (uint16_t *)m, (const uint16_t **)pointers);
-        else
-            multiply(ctx, group, part, panel0, panels, tile0, &tiling, m, pointers, taps);
+        multiply(ctx, group, part, panel0, panels, tile0, &tiling, m, pointers);
 
-    const int64_t channel = group * columns + panel0 * p->kernel->nr, first_bias = (group * ctx->panels + panel0) * p->kernel->nr;
+    const int64_t nr = p->kernel->nr, channel = group * columns + panel0 * nr, first_bias = (group * panels_of(op) + panel0) * nr;
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t tile = ctx->tile0 + tile0 + t;
         const int64_t y = tile / op->tiles_x * op->m, x = tile % op->tiles_x * op->m, pixel = y * p->dst.w + x;
@@ -287,23 +312,20 @@ static void output_chunk(const void *arg, int64_t chunk, int thread) {
             .m = op->m,
             .height = (int32_t)min64(op->m, p->dst.h - y),
             .width = (int32_t)min64(op->m, p->dst.w - x),
-            .channels = (int32_t)min64(panels * p->kernel->nr, columns - panel0 * p->kernel->nr),
-            .in = m + t * wide,
+            .channels = (int32_t)min64(panels * nr, columns - panel0 * nr),
+            .in = (const char *)m + t * wide * bytes,
             .in_stride = m_stride(op),
-            .bias = (const float *)p->bias + first_bias,
-            .out = float_tile ? float_tile : pa_f32_at(&p->dst, ctx->bases) + pixel * p->dst.stride + channel,
+            .bias = (const char *)p->bias + first_bias * bytes,
+            .out = float_tile ? (void *)float_tile : dst + (pixel * p->dst.stride + channel) * bytes,
             .out_row = float_tile ? op->m * wide : p->dst.w * p->dst.stride,
             .out_pixel = float_tile ? wide : p->dst.stride,
-            .r = p->has_residual ? pa_f32_at(&p->residual, ctx->bases) + pixel * p->residual.stride + channel : NULL,
+            .r = p->has_residual ? r + (pixel * p->residual.stride + channel) * bytes : NULL,
             .r_row = p->dst.w * p->residual.stride,
             .r_pixel = p->residual.stride,
             .lo = p->lo,
             .hi = p->hi,
         };
-        if (is_f16(op))
-            output_halves(ctx, &args, (const uint16_t *)m + t * wide, (const uint16_t *)p->bias + first_bias, pixel, channel);
-        else
-            op->output(&args);
+        PA_FUNCTION(winograd_output, f32, op->output)(&args);
         if (float_tile) store_integers(ctx, &args, pixel, channel);
     }
 }
@@ -322,15 +344,14 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
         op->kc = round_up(channels_of(op) - phase_channels(op) + phase_width(op), PA_LANES_MAX);
 
     const int64_t tiles = tiles_of(op), tile_bytes = points_of(op) * channels_of(op) * (int64_t)sizeof(float);
-    int64_t fitting = max64((int64_t)threads * BLOCK_BYTES / tile_bytes, BLOCK_TILES);
-    if (op->lazy) fitting = tiles; /* each block would transform the weights again */
+    /* lazy: each block would transform the weights again, and each split */
+    const int64_t fitting = op->lazy ? tiles : max64((int64_t)threads * BLOCK_BYTES / tile_bytes, BLOCK_TILES);
     op->block = ceil_div(tiles, ceil_div(tiles, fitting));
     op->block = min64(round_up(op->block, p->kernel->mr), tiles);
 
     op->panel_block = !op->lazy ? min64(min64(PANELS, max64(1, COLUMNS / p->kernel->nr)), panels_of(op)) : 1;
     const int64_t sums_bytes = points_of(op) * op->panel_block * p->kernel->nr * (int64_t)sizeof(float); /* of a tile */
-    op->split = min64(op->block, round_up(max64(1, SUMS_BYTES / sums_bytes), p->kernel->mr));
-    if (op->lazy) op->split = op->block; /* likewise each split */
+    op->split = op->lazy ? op->block : min64(op->block, round_up(max64(1, SUMS_BYTES / sums_bytes), p->kernel->mr));
     if (threads > 1) {
         const int64_t wanted = (int64_t)threads * CHUNKS, blocks = panels_of(op) * p->groups;
         while (op->panel_block > 1 && ceil_div(panels_of(op), op->panel_block) * p->groups < wanted) op->panel_block--;
@@ -344,44 +365,35 @@ int64_t pa_winograd_transformed_floats(const pa_winograd_op *op) {
     return op->conv.groups * panels_of(op) * channels_of(op) * points_of(op) * op->conv.kernel->nr;
 }
 
-void pa_winograd_transform(const pa_winograd_op *op, float *transformed) {
+void pa_winograd_transform(const pa_winograd_op *op, float *transformed, uint16_t *halves) {
+    float *to = transformed;
     for (int64_t panel = 0; panel < op->conv.groups * panels_of(op); panel++) {
         for (int64_t part = 0; part < op->k_blocks; part++) {
             const int64_t k = min64(op->kc, channels_of(op) - part * op->kc);
-            transform_taps(op, panel, part, transformed, k * op->conv.kernel->nr);
-            transformed += k * points_of(op) * op->conv.kernel->nr;
+            transform_taps(op, panel, part, to, k * op->conv.kernel->nr);
+            to += k * points_of(op) * op->conv.kernel->nr;
         }
     }
-}
-
-void pa_winograd_transform_f16(const pa_winograd_op *op, float *room, uint16_t *halves) {
-    pa_winograd_transform(op, room);
-    for (int64_t i = 0; i < pa_winograd_transformed_floats(op); i++)
-        halves[i] = float_to_half(room[i] / PA_F16_WINOGRAD(op->n));
+    for (int64_t i = 0; halves && i < pa_winograd_transformed_floats(op); i++)
+        halves[i] = float_to_half(transformed[i] / PA_F16_WINOGRAD(op->n));
 }
 
 void pa_winograd_step(const void *args, void *const *bases, void *scratch, pa_team *team) {
     const pa_winograd_op *op = args;
-    const pa_conv_op *p = &op->conv;
-    const int64_t tiles = tiles_of(op);
+    const int64_t tiles = tiles_of(op), groups = op->conv.groups;
     context ctx = {
         .op = op,
         .bases = bases,
         .image = scratch,
-        .input = (float *)scratch + image_floats(op),
+        .input = (char *)((float *)scratch + image_floats(op)),
         .scratch = (float *)scratch + image_floats(op) + input_floats(op),
-        .input_tiles = ceil_div(INPUT_FLOATS, channels_of(op) * p->groups),
-        .panels = panels_of(op),
+        .input_tiles = ceil_div(INPUT_FLOATS, channels_of(op) * groups),
         .panel_blocks = ceil_div(panels_of(op), op->panel_block),
     };
-    if (op->phases.stride > 1) {
-        const char *x = (const char *)bases[p->src.base] + p->src.offset * op->phases.item_bytes;
-        pa_space_to_depth_copy(&op->phases, &p->src, x, ctx.image, team);
-    }
+    if (op->phases.stride > 1) pa_team_run(team, copy_row, &ctx, op->phases.rows);
     for (ctx.tile0 = 0; ctx.tile0 < tiles; ctx.tile0 += op->block) {
         ctx.tiles = min64(op->block, tiles - ctx.tile0);
-        ctx.splits = ceil_div(ctx.tiles, op->split);
         pa_team_run(team, input_chunk, &ctx, ceil_div(ctx.tiles, ctx.input_tiles));
-        pa_team_run(team, output_chunk, &ctx, ctx.splits * ctx.panel_blocks * p->groups);
+        pa_team_run(team, output_chunk, &ctx, ceil_div(ctx.tiles, op->split) * ctx.panel_blocks * groups);
     }
 }

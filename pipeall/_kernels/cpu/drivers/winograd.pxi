@@ -3,7 +3,7 @@
 
 cdef object in_phases(step, pa_winograd_op *op):
     """The convolution that Winograd computes: of stride 1, with the weights of one with strides by their phases."""
-    op.phases.stride, op.phases.item_bytes = phases_of(step), item_bytes(step.src[0].dtype)
+    op.phases.stride = phases_of(step)
     op.phases.pad_top, op.phases.pad_left = op.conv.pad_top, op.conv.pad_left
     shaped = step if op.phases.stride == 1 else replace(phased(step), weight=phased_weight(step))
     op.conv.kh, op.conv.kw = shaped.params["kernel"]
@@ -16,13 +16,9 @@ cdef int add_winograd(CpuProgram self, step, algorithm) except -1:
     fill_conv(self, step, &op.conv, self.row(step, "gemm") if halves else gemm_row(self, step))
     shaped = in_phases(fill_winograd_s8(self, step, op) if step.dst.dtype == "int8" else step, op)
     op.m, op.n = tile(shaped, algorithm)
-    op.transform = <pa_winograd_weight_f32_fn>self.row_of(step, "winograd_weight", "f32").function
-    if halves:
-        op.f16.input = <pa_winograd_input_f16_fn>self.function(step, "winograd_input")
-        op.f16.output = <pa_winograd_output_f16_fn>self.function(step, "winograd_output")
-    else:
-        op.input = <pa_winograd_input_f32_fn>self.row_of(step, "winograd_input", "f32").function
-        op.output = <pa_winograd_output_f32_fn>self.row_of(step, "winograd_output", "f32").function
+    op.transform = self.row_of(step, "winograd_weight", "f32")
+    op.input = self.row_of(step, "winograd_input", "f16" if halves else "f32")
+    op.output = self.row_of(step, "winograd_output", "f16" if halves else "f32")
     weights = use_weights(self, step, shaped, &op.conv, algorithm)
     op.lazy = algorithm.lazy
     pa_winograd_plan(op, self.threads)
@@ -40,13 +36,11 @@ cdef object transformed_weights(CpuProgram self, const pa_winograd_op *op, bint 
     made = self.halves(count) if halves else self.weights(count)
     room = aligned(count) if halves and self.pack else made  # floats, of which the halves are made
     cdef float *floats = f32_pointer(room)
-    cdef uint16_t *bits = <uint16_t *>pointer(made)
+    cdef uint16_t *bits = <uint16_t *>pointer(made) if halves else NULL
     cdef bint pack = self.pack
     with nogil:
-        if pack and halves:
-            pa_winograd_transform_f16(op, floats, bits)
-        elif pack:
-            pa_winograd_transform(op, floats)
+        if pack:
+            pa_winograd_transform(op, floats, bits)
     return made
 
 
@@ -54,8 +48,7 @@ cdef object fill_winograd_s8(CpuProgram self, step, pa_winograd_op *op):
     """The convolution in float32 that one on integers is, its residual being the epilogue's."""
     levels_fit(self, step, step.params["levels"])
     (_, op.s8.src_zero), (_, op.s8.dst_zero) = step.params["levels"]
-    op.s8.dequantize = <pa_dequantize_s8_fn>kernel_s8(self, step, "dequantize")
-    op.s8.quantize = <pa_quantize_s8_fn>kernel_s8(self, step, "quantize")
+    op.s8.dequantize, op.s8.quantize = self.row_of(step, "dequantize", "s8"), self.row_of(step, "quantize", "s8")
     fill_epilogue(self, step, &op.s8.epilogue)
     real = in_quanta(step)
     op.conv.has_residual, op.conv.lo, op.conv.hi = False, real.params["lo"], real.params["hi"]
