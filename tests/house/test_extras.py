@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -23,8 +22,10 @@ def resolve(platform: str, python: str) -> subprocess.CompletedProcess:
 
 
 @pytest.fixture(scope="module")
-def resolved() -> dict[tuple[str, str], subprocess.CompletedProcess]:
-    cases = list(product(PLATFORMS, PYTHONS))
+def resolved(request: pytest.FixtureRequest) -> dict[tuple[str, str], subprocess.CompletedProcess]:
+    """Of the cases that run."""
+    tests = [item for item in request.session.items if item.fspath == request.node.fspath]
+    cases = [(test.callspec.params["platform"], test.callspec.params["python"]) for test in tests]
     with ThreadPoolExecutor(len(cases)) as pool:  # they wait for the index, not for a core
         return dict(zip(cases, pool.map(resolve, *zip(*cases, strict=True)), strict=True))
 

@@ -134,14 +134,14 @@ def test_central_differences():
 
 @pytest.mark.parametrize(("count", "momentum"), [(1, 0.0), (5, 0.9)])
 @pytest.mark.parametrize("head", HEADS[::2], ids="-".join)
-def test_full_mode_is_the_serial_network_after_100_steps(head, count, momentum):
+def test_full_mode_is_the_serial_network_after_many_steps(head, count, momentum):
     sizes = SIZES[1]
-    x, t = samples(sizes, 100)
+    x, t = samples(sizes, 30)
 
     def program(comm):
         net = network(sizes, head, comm, **FLOAT64)
-        for begin in range(100):
-            at = np.arange(begin, begin + count) % 100
+        for begin in range(30):
+            at = np.arange(begin, begin + count) % 30
             net.step(x[at], t[at], 0.05, momentum)
         return net.predict(x)
 

@@ -192,7 +192,7 @@ def test_answers_stay(made):
 
 def test_a_budget_keeps_layers_in_floats():
     graph = small()
-    photos = frames(graph, 20)
+    photos = frames(graph, 8)
     free = quantize(graph, photos, method="minmax", layers=True)
     assert all(row.error > 0 and not row.floats for row in free.report.layers)
     assert free.report.agreement is not None

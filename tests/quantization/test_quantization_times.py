@@ -19,17 +19,10 @@ from pipeall.quantization.quantize_report import LayerRow
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(sensitivity, "SECONDS", 0.01)
-
-
 @pytest.fixture(scope="module")
 def report():
     graph = small()
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sensitivity, "SECONDS", 0.01)
-        return quantize(graph, frames(graph, 3), method="minmax", layers=True).report
+    return quantize(graph, frames(graph, 3), method="minmax", layers=True).report
 
 
 def test_each_layer_has_its_times(report):
