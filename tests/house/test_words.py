@@ -17,7 +17,9 @@ RETIRED = {  # a word of ours -> the field's
     "guide": "bayesian",
     "lent": "run_inline",
     "lineup": "baselines",
+    "overran_share": "late_share",
     "parse_unit": "Unit.parse",
+    "spread_ms": "half_iqr_ms",
     "teams": "unit_sets",
     "without_precision": "Unit.parse",
 }
