@@ -10,10 +10,9 @@ NumPy's on one core, and with the ranks' work without their messages, which boun
 from dataclasses import astuple
 
 from bench.common import Record, parser
-from pipeall.cli.train.scaling_command import planned, report
-from pipeall.cli.train.scaling_plot import draw_scaling
+from pipeall.cli.train.train_plot import draw_scaling
 from pipeall.mlp import traffic
-from pipeall.mlp.scaling import in_turns
+from pipeall.mlp.scaling import in_turns, measured_rows, planned
 from pipeall.mlp.traffic import PAPER
 from pipeall.pipeline.measuring.background_load import BackgroundLoad
 
@@ -43,7 +42,7 @@ def main() -> None:
     with Record(options, *MEASURED, part="measured", keys=5) as record:
         with BackgroundLoad() as others:
             turns = in_turns(planned(options.models, options.ranks, options.batch), options.rounds, options.seconds)
-        measured = report(turns, None, others.cores)["measured"]
+        measured = measured_rows(turns)
         for row in measured:
             record.add(
                 row["model"], row["engine"], row["mode"], row["ranks"], row["batch"], 1e3 * row["median_seconds"],

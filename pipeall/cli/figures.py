@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from ..errors import missing_extra
 from ..files import write_whole
@@ -22,6 +23,16 @@ def blank(title: str, inches: tuple[float, float] = INCHES) -> Figure:
     drawn = Figure(figsize=inches, dpi=DPI, layout="constrained")
     drawn.suptitle(title, fontsize=10, parse_math=False)
     return drawn
+
+
+def finish(axes: Any, across: str = "", up: str = "", title: str = "") -> None:
+    """What its axes are, small and without a frame; and a legend where curves have labels."""
+    axes.set_title(title, fontsize=9, parse_math=False)
+    axes.set_xlabel(across, fontsize=8)
+    axes.set_ylabel(up, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, fontsize=7)
 
 
 def save(drawn: Figure, path: str | Path) -> None:

@@ -33,6 +33,13 @@ units_option = click.option(
     shell_complete=complete.units,
     help="Components or some of their cores, such as big,little,Bx3; default all real components.",
 )
+
+
+def profile_option(help: str) -> Callable:
+    """A profile that a command reads."""
+    return click.option("--profile", "profile_path", metavar="FILE", shell_complete=complete.files(".json"), help=help)
+
+
 floating_option = click.option(
     "--floating", is_flag=True, help="Also plans whose cuts float: the groups there go to whichever stage is free."
 )

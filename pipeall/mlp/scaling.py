@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from .network import Perceptron
 from .simulator import Counting
 from .traffic import PAPER
 
+SECONDS = ("median", "mean", "best", "way_max", "way_mean", "exposed", "silent")  # of a turn
 LEAST, MOST = 3, 10_000  # iterations of a turn
 TURN_S = 900  # after which a turn has failed
 # As root in a container, on fewer cores than ranks, and without binding, which each rank does by itself
@@ -98,6 +99,36 @@ def summary(turns: Iterable[Turn]) -> Turn:
 def overlap(turn: Turn) -> float | None:
     """The share of the time of messages in which a rank computed; None without messages."""
     return 1 - turn.exposed / turn.way_mean if turn.way_mean else None
+
+
+def planned(models: Sequence[str], ranks: Sequence[int], batches: Sequence[int]) -> list[Setup]:
+    """NumPy on one core, full mode on every number of ranks, and the paper's ghosts for one sample on several."""
+    setups = []
+    for model in models:
+        setups.append(Setup(model, engine="numpy"))
+        setups += [Setup(model, "full", count, batch) for batch in batches for count in ranks]
+        setups += [Setup(model, "ghost", count) for count in ranks if count > 1]
+    return setups
+
+
+def measured_rows(turns: Mapping[Setup, Sequence[Turn]]) -> list[dict[str, Any]]:
+    """What was measured, as JSON knows it; ``gain`` is the strong scaling of full mode over one rank."""
+    summaries = {setup: summary(of) for setup, of in turns.items()}
+    rows = []
+    for setup, turn in summaries.items():
+        alone = summaries.get(Setup(setup.model, "full", 1, setup.batch))
+        compared = alone is not None and setup.mode == "full" and setup.ranks > 1
+        rows.append(
+            asdict(setup)
+            | {f"{key}_seconds" if key in SECONDS else key: value for key, value in asdict(turn).items()}
+            | {
+                "gain": alone.median / turn.median if alone and compared else None,
+                "gain_of_bests": alone.best / turn.best if alone and compared else None,
+                "share": turn.way_max / turn.mean,
+                "overlap": overlap(turn),
+            }
+        )
+    return rows
 
 
 def turn(setup: Setup, seconds: float) -> Turn:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -156,6 +157,20 @@ def scaled(model: str) -> list[Scaled]:
                 alone / full,
             )
         )
+    return rows
+
+
+def communication_rows(of: Sequence[Scaled]) -> list[dict[str, Any]]:
+    """Table IV beside the model: seconds of messages in an iteration, and their share of it."""
+    rows = []
+    for row in of:
+        if row.workers in COMMUNICATION:
+            most, mean, percent = COMMUNICATION[row.workers]
+            rows.append(
+                {"workers": row.workers, "paper_max_s": most, "paper_mean_s": mean, "paper_share": percent / 100}
+                | {"ghost_s": row.ghost_way, "ghost_share": row.ghost_way / row.ghost}
+                | {"full_s": row.full_way, "full_share": row.full_way / row.full}
+            )
     return rows
 
 

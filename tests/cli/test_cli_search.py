@@ -10,8 +10,7 @@ from commands import document, invoke, two_clusters
 from pipeall import Board, DeviceError, Plan
 from pipeall import search as find
 from pipeall.cli.model_argument import ZOO
-from pipeall.cli.search import search_run
-from pipeall.pipeline.measuring import exhaustive, verify
+from pipeall.pipeline.measuring import exhaustive, search_run, verify
 from pipeall.pipeline.planning.plan_table import PredictedPlan
 from pipeall.pipeline.planning.predict import predict
 

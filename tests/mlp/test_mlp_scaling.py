@@ -8,14 +8,19 @@ from commands import document, invoke
 from PIL import Image
 
 from pipeall import PipeallError
-from pipeall.cli.train.scaling_command import communication_rows, planned, report, verdict
+from pipeall.cli.train.scaling_command import verdict
 from pipeall.mlp import scaling, traffic
-from pipeall.mlp.scaling import Setup, Turn, in_turns, overlap, summary
+from pipeall.mlp.scaling import Setup, Turn, in_turns, measured_rows, overlap, planned, summary
 from pipeall.mlp.traffic import BLUE_GENE_Q, PAPER, least_values
 
 
 def turn(median, best=None, way=0.0, exposed=0.0, memory_rate=1e9):
     return Turn(10, median, median, best or median, 4.0, 100.0, 2 * way, way, exposed, 0.5 * median, memory_rate)
+
+
+def content(rows, before, during, cores):
+    others = {"before": before, "during": during}
+    return {"measured": rows, "others_cores": others, "disturbed": max(before, during) > 0.5, "usable_cores": cores}
 
 
 def test_the_papers_speed_ups_follow_from_its_times():
@@ -67,21 +72,20 @@ def test_a_report():
         Setup("M", "ghost", 2): [turn(0.01)],
     }
     assert summary(turns[Setup("M")]).median == 0.03 and summary(turns[Setup("M")]).best == 0.018
-    found = report(turns, 0.0, 0.1)
-    one, two, ghost = found["measured"]
+    one, two, ghost = rows = measured_rows(turns)
     assert one["gain"] is None and ghost["gain"] is None, "another function is no speed-up"
     assert two["gain"] == pytest.approx(1.5) and two["gain_of_bests"] == pytest.approx(2.0)
     assert two["overlap"] == pytest.approx(0.75) and two["share"] == pytest.approx(0.4) and ghost["overlap"] is None
     assert overlap(turn(1.0, way=2.0, exposed=0.5)) == 0.75
-    first, second = verdict(found | {"usable_cores": 2})
+    first, second = verdict(content(rows, 0.0, 0.1, 2))
     assert "2.00 x one rank" in first and "1.50 x by medians." in first and "1.80 x as fast" in first
     assert second == "Other programs took 0.00 of 2 cores before and 0.10 meanwhile."
 
 
 @pytest.mark.parametrize(("before", "during", "cores"), [(0.9, 0.0, 2), (0.0, 0.9, 2), (0.0, 0.0, 1)])
 def test_cores_that_are_not_free(before, during, cores):
-    found = report({Setup("M"): [turn(1.0)], Setup("M", ranks=2): [turn(2.0)]}, before, during)
-    first, _, last = verdict(found | {"usable_cores": cores})
+    rows = measured_rows({Setup("M"): [turn(1.0)], Setup("M", ranks=2): [turn(2.0)]})
+    first, _, last = verdict(content(rows, before, during, cores))
     assert "M on 2 ranks: 0.50 x one rank" in first
     assert last.startswith("NOT FREE")
 
@@ -91,7 +95,9 @@ def test_the_command(tmp_path):
     arguments = ("train", "scaling", "--models", "S", "--ranks", "1", "--batch", "1", "--seconds", "0.01")
     found = document(*arguments, "--rounds", 1, "--plot", tmp_path / "scaling.png")
     assert found["format"] == "pipeall.scaling/1" and len(found["paper"]) == 7 + 11 + 11
-    assert found["communication"] == communication_rows(traffic.scaled("L")) and len(found["communication"]) == 6
+    assert (
+        found["communication"] == traffic.communication_rows(traffic.scaled("L")) and len(found["communication"]) == 6
+    )
     numpy, pipeall = found["measured"]
     assert (numpy["engine"], pipeall["engine"]) == ("numpy", "pipeall") and pipeall["iterations"] >= 3
     assert 0 < pipeall["best_seconds"] <= pipeall["median_seconds"] and pipeall["messages"] == 0

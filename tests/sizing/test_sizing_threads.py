@@ -6,7 +6,7 @@ from PIL import Image
 
 from pipeall import ArgumentError
 from pipeall.cli.cost import threads_command as threads
-from pipeall.cli.cost.threads_plot import draw_threads
+from pipeall.cli.cost.cost_plot import draw_threads
 from pipeall.sizing.scalability import Law
 from pipeall.sizing.size_report import threads_report
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.onnx.read.inputs import Shapes
 from ...pipeline.boards.board import Board
+from ...pipeline.planning.profile import Profile
 from ...sizing import size_report as report
 from ...sizing.conventions import CONVENTIONS
 from ...sizing.size_network import Network
 from ..default_group import DEFAULT, DefaultGroup
 from ..model_argument import read_network
-from ..options import file_option, json_option, model_argument, model_options
+from ..options import file_option, json_option, model_argument, model_options, profile_option
 from ..output import print_json
 from ..tables import print_text
 from . import cost_text
@@ -59,6 +61,7 @@ def cost() -> None:
 @file_option("--csv", help="Write every layer to this .csv file.")
 @file_option("--plot", help="Draw layers and roofline to this .png file.")
 @click.option("--roofline", is_flag=True, help="With --plot: under the peaks of this machine's CPUs, measured first.")
+@profile_option("With --roofline: also its groups, at the rates that they reached.")
 @model_options
 @json_option
 def model_cost(
@@ -72,6 +75,7 @@ def model_cost(
     csv: str | None,
     plot: str | None,
     roofline: bool,
+    profile_path: str | None,
     input_shape: Shapes | None,
     finer: int | None,
     as_json: bool,
@@ -86,6 +90,8 @@ def model_cost(
         raise ArgumentError("--explain: expected --convention with it")
     if roofline and plot is None:
         raise ArgumentError("--roofline: expected --plot with it")
+    if profile_path is not None and not roofline:
+        raise ArgumentError("--profile: expected --roofline with it")
     network, graph, refusal = read_network(model, input_shape, finer, folded)
     rows = report.layer_rows(network)
     content = report.network_report(network) | {"refused": refusal or None, "layers": rows}
@@ -96,7 +102,8 @@ def model_cost(
 
             totals = content["totals"]
             title = f"{Path(model).name}: {totals['macs']:,} MACs, {totals['parameters']:,} parameters"
-            files.callback(draw_cost, plot, rows, title, _peaks() if roofline else {})
+            reached = _reached(graph, Profile.load(profile_path)) if profile_path else {}
+            files.callback(draw_cost, plot, rows, title, _peaks() if roofline else {}, reached)
         if csv is not None:
             files.callback(report.write_csv, csv, rows)
         if as_json:
@@ -109,6 +116,23 @@ def _peaks() -> dict[str, tuple[float, float]]:
     """CPU component of this machine -> FLOP/s and bytes/s that it reaches, measured in some seconds."""
     peaks = {name: component.device.peak() for name, component in Board.detect(gpu=False).components.items()}
     return {name: (peak.flops, peak.bytes) for name, peak in peaks.items()}
+
+
+def _reached(graph: Graph | None, profile: Profile) -> dict[str, list[tuple[float, float]]]:
+    """Unit -> FLOP for each byte and FLOP/s of each group that computes, by its time in a profile."""
+    if graph is None:
+        raise ArgumentError("--profile: expected a network that pipeall runs")
+    profile.check_network(graph)
+    cost_of_nodes = report.parts_of(graph)
+    costs = [report.figures(cost_of_nodes(group.nodes)) for group in graph.groups]
+    return {
+        str(unit): [
+            (cost["intensity"], 2e3 * cost["macs"] / ms)
+            for cost, ms in zip(costs, times.ms, strict=True)
+            if cost["macs"] and isfinite(ms) and ms
+        ]
+        for unit, times in profile.units.items()
+    }
 
 
 def _asked_for(

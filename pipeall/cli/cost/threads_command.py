@@ -49,7 +49,7 @@ def threads(
     numbers of threads on, the universal scalability law is fitted to the throughput.
     """
     if plot:
-        from .threads_plot import draw_threads  # before anything is measured in vain
+        from .cost_plot import draw_threads  # before anything is measured in vain
     board = one_cluster()
     about = machine.describe(board) | {"before": machine.state(board)}
     graphs = [] if training else [load_model(model, finer=finer) for model in models]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...pipeline.measuring.layers import LayerTimes
-from ..figures import blank, save
+from ..figures import blank, finish, save
 
 
 def draw_layers(path: str | Path, networks: Sequence[LayerTimes]) -> None:
@@ -30,8 +30,4 @@ def _roofline(axes: Any, times: LayerTimes) -> None:
         sizes = [8 + 400 * row["ms"] / whole for row in of]
         axes.scatter([intensity[id(row)] for row in of], [row["gflops"] for row in of], sizes, alpha=0.6,
                      label=algorithm)  # fmt: skip
-    axes.set_title(f"{times.network} on {times.unit}", fontsize=9, parse_math=False)
-    axes.set_xlabel("FLOP for each byte", fontsize=8)
-    axes.set_ylabel("GFLOP/s", fontsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=7)
+    finish(axes, "FLOP for each byte", "GFLOP/s", f"{times.network} on {times.unit}")

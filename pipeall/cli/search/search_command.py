@@ -18,11 +18,11 @@ from ...pipeline.measuring.comparison import likely
 from ...pipeline.measuring.exhaustive import open_measurements
 from ...pipeline.measuring.precision import Allowed, allowed_precisions
 from ...pipeline.measuring.profiler import real_units
+from ...pipeline.measuring.search_run import Outcome, Request, half_precision, run_search
 from ...pipeline.measuring.trial import random_frame
 from ...pipeline.measuring.verify import VERIFIED, Verified
 from ...pipeline.planning.plan import Goal
 from ...pipeline.planning.profile import Profile
-from .. import complete
 from ..model_argument import load_model
 from ..options import (
     Command,
@@ -34,14 +34,14 @@ from ..options import (
     model_argument,
     model_options,
     positive_option,
+    profile_option,
     seconds_option,
     units_option,
 )
-from ..output import print_json, progress
+from ..output import print_json, progress, tracked
 from ..plans import unit_names
 from ..profiles import load_board, measured
 from ..tables import print_text
-from .search_run import Outcome, Request, run_search
 from .search_text import halves_lines, precision_lines, result_line, show
 
 
@@ -49,13 +49,7 @@ from .search_text import halves_lines, precision_lines, result_line, show
 @model_argument
 @file_option("-o", "--output", help="Write the best plan, for --plan.")
 @board_option
-@click.option(
-    "--profile",
-    "profile_path",
-    metavar="FILE",
-    shell_complete=complete.files(".json"),
-    help="Plan from this profile; default: measure one now.",
-)
+@profile_option("Plan from this profile; default: measure one now.")
 @units_option
 @click.option(
     "--objective", type=click.Choice(["throughput", "latency", "energy"]), default="throughput", show_default=True
@@ -124,7 +118,8 @@ def search(
     asked = Request(Goal(objective, max_latency_ms, min_fps), names, floating, top, verified, every, seconds)
     with progress() as bar:
         profile = given or measured(graph, there, names, seconds, bar)
-        outcome = run_search(graph, there, profile, asked, bar)
+        with tracked(bar, graph.name) as show_progress:
+            outcome = run_search(graph, there, profile, asked, show_progress)
     with ExitStack() as files:  # what is printed is not lost where they cannot be written, nor they where it cannot
         if output:
             files.callback(outcome.best.plan.save, output, graph, _about(asked, outcome, machine.describe(there)))
@@ -140,7 +135,7 @@ def _print(graph: Graph, board: Board, asked: Request, outcome: Outcome, choice:
         print_json("search", **_content(graph, board, asked, outcome), precisions=choice and asdict(choice))
         return
     show(outcome, asked, board)
-    for line in precision_lines(choice) if choice else halves_lines(graph, outcome, asked, board):
+    for line in precision_lines(choice) if choice else halves_lines(half_precision(graph, board, outcome, asked)):
         print_text(line, hang=4)
     print_text(result_line(outcome, asked))
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ...pipeline.planning.plan_table import PredictedPlan
-from ..figures import blank, save
+from ..figures import blank, finish, save
 
 COLOURS = {"ranked": "#9aa5b1", "front": "#2f6f9f", "measured": "#e0a458"}
 
@@ -27,20 +26,13 @@ def draw_plans(
     if measured:
         axes.plot(*zip(*(row[1:] for row in measured), strict=True), "x", color=COLOURS["measured"], label="measured")
     for choice in front:
-        x, y = choice.prediction.fps, choice.prediction.latency_ms
-        _name(axes, str(choice.plan), x, y)
-    axes.set_xlabel("throughput, frames per second", fontsize=8)
-    axes.set_ylabel("latency without queueing, ms", fontsize=8)
+        point = choice.prediction.fps, choice.prediction.latency_ms
+        axes.annotate(str(choice.plan), point, (4, 4), textcoords="offset points", fontsize=6, parse_math=False)
     axes.margins(x=0.2, y=0.1)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8)
+    finish(axes, "throughput, frames per second", "latency without queueing, ms")
     save(drawn, path)
 
 
 def _points(plans: Sequence[PredictedPlan]) -> tuple[list[float], list[float]]:
     predictions = [choice.prediction for choice in plans]
     return [one.fps for one in predictions], [one.latency_ms for one in predictions]
-
-
-def _name(axes: Any, text: str, x: float, y: float) -> None:
-    axes.annotate(text, (x, y), (4, 4), textcoords="offset points", fontsize=6, parse_math=False)

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...graph.ir import Graph
 from ...pipeline.boards.board import Board
-from ...pipeline.boards.default_plan import cores_of
 from ...pipeline.boards.profile_cache import measured_on
 from ...pipeline.measuring.precision import Allowed
+from ...pipeline.measuring.search_run import Outcome, Request
 from ...pipeline.measuring.verify import Verified, tied
 from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.plan_table import PredictedPlan
 from ...pipeline.planning.profile import Profile, disturbed
-from ...pipeline.planning.search import search
 from ...pipeline.planning.uncertainty import interval
 from ..profiles import BUSY, fps_text, times_lines
 from ..tables import print_table, print_text
-from .search_run import Outcome, Request
 
 PREDICTED = ["plan", ">period ms", ">predicted FPS", ">latency ms"]
 ENERGY = ">predicted mJ a frame"
@@ -89,16 +86,9 @@ def result_line(outcome: Outcome, asked: Request) -> str:
     return f"{outcome.best.plan}: {text}"
 
 
-def halves_lines(graph: Graph, outcome: Outcome, asked: Request, board: Board) -> list[str]:
-    """That the board's model has half precision, where it is faster and none was asked for."""
-    if not board.model or asked.units or asked.goal.objective != "throughput" or asked.goal.max_latency_ms:
-        return []
-    halves = [f"{name}@fp16" for name in board.components if "fp16" in board.model.precisions(name)]
-    if not halves or graph.quantized:
-        return []
-    single = list(outcome.profile.units)
-    best = search(graph, board.model.profile(graph, [*single, *halves]), top=1, cores=cores_of(board)).ranked[0]
-    if best.prediction.fps <= outcome.best.prediction.fps:
+def halves_lines(best: PredictedPlan | None) -> list[str]:
+    """``best``: the plan in half precision that is faster."""
+    if best is None:
         return []
     return [f"In half precision: {best.plan}, {best.prediction.fps:.1f} FPS predicted; see --precisions fp32,fp16."]
 

@@ -17,7 +17,6 @@ from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.rings import MAX_DEPTH, MAX_SLOTS
 from ...pipeline.planning.simulate import MAX_FRAMES
 from ...pipeline.planning.simulate import simulate as run
-from .. import complete
 from ..model_argument import load_model
 from ..options import (
     Command,
@@ -27,6 +26,7 @@ from ..options import (
     model_argument,
     model_options,
     positive_option,
+    profile_option,
     seed_option,
 )
 from ..output import MODES, print_json, progress
@@ -38,13 +38,7 @@ from ..tables import print_table, print_text
 @click.command(cls=Command)
 @model_argument
 @board_option
-@click.option(
-    "--profile",
-    "profile_path",
-    metavar="FILE",
-    shell_complete=complete.files(".json"),
-    help="Of your own board, in place of --board.",
-)
+@profile_option("Of your own board, in place of --board.")
 @plan_option("Such as G-B-L:3,5 or a .json; default Peak, Parallel and the best plan.")
 @click.option("--frames", type=click.IntRange(1, MAX_FRAMES), default=1000, show_default=True)
 @positive_option("--period-ms", help="Between two frames of a camera; default: one is always ready.")

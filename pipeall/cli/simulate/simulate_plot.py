@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..figures import blank, save
+from ..figures import blank, finish, save
 
 TEXTS = {"busy": "busy", "handover": "hand-over", "wait_in": "waits for a frame", "wait_out": "waits for a slot"}
 SPENT = {"busy": "#2f6f9f", "handover": "#6f9f2f", "wait_in": "#d5dae0", "wait_out": "#e0a458"}  # ms of a stage
@@ -29,19 +29,15 @@ def draw_simulation(path: str | Path, title: str, rows: Sequence[Mapping[str, An
             widths,
             left=base,
             color=colour,
-            label=key.replace("_", " ").replace("handover", "hand-over"),
+            label=TEXTS[key],
         )
         base = [before + width for before, width in zip(base, widths, strict=True)]
     names = [f"{plan}: {stage['unit']}" for plan, stage in stages]
     right.set_yticks(range(len(stages)), names, fontsize=6, parse_math=False)
     right.invert_yaxis()
-    left.set_ylabel("frames per second", fontsize=8)
-    middle.set_ylabel("latency, ms", fontsize=8)
-    right.set_xlabel("mean ms a frame of each stage", fontsize=8)
     for axes in (left, middle):
         axes.set_xticks(range(len(plans)), plans, fontsize=6, rotation=20, parse_math=False)
-    for axes in (left, middle, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    for axes in (middle, right):
-        axes.legend(frameon=False, fontsize=7)
+    finish(left, up="frames per second")
+    finish(middle, up="latency, ms")
+    finish(right, "mean ms a frame of each stage")
     save(drawn, path)

@@ -13,7 +13,7 @@ import click
 
 from ...errors import ArgumentError
 from ...mlp import traffic
-from ...mlp.scaling import Setup, Turn, in_turns, overlap, summary
+from ...mlp.scaling import in_turns, measured_rows, planned
 from ...mlp.traffic import PAPER
 from ...pipeline.boards import machine
 from ...pipeline.measuring.background_load import BackgroundLoad
@@ -53,7 +53,7 @@ def scaling(
     take of the cores is watched before and meanwhile: beside a busy program no figure says how training scales.
     """
     if plot:
-        from .scaling_plot import draw_scaling  # before anything is measured in vain
+        from .train_plot import draw_scaling  # before anything is measured in vain
     names = _names(models)
     if min(*ranks, *batch) < 1:
         raise ArgumentError("--ranks, --batch: expected numbers of at least 1")
@@ -63,7 +63,12 @@ def scaling(
     with progress() as bar, BackgroundLoad() as during:
         task = bar.add_task("turns", total=rounds * len(setups))
         turns = in_turns(setups, rounds, seconds, lambda setup: bar.advance(task))
-    content = report(turns, before.cores, during.cores) | {"usable_cores": len(os.sched_getaffinity(0))}
+    content = {
+        "measured": measured_rows(turns),
+        "others_cores": {"before": before.cores, "during": during.cores},
+        "disturbed": disturbed(before.cores) or disturbed(during.cores),
+        "usable_cores": len(os.sched_getaffinity(0)),
+    }
     modelled = {model: traffic.scaled(model) for model in PAPER}
     with ExitStack() as files:
         if plot:
@@ -71,7 +76,9 @@ def scaling(
         if as_json:
             rows = [asdict(row) for of in modelled.values() for row in of]
             about = machine.describe(one_cluster())
-            print_json("scaling", **about, **content, paper=rows, communication=communication_rows(modelled["L"]))
+            print_json(
+                "scaling", **about, **content, paper=rows, communication=traffic.communication_rows(modelled["L"])
+            )
             return
         show_paper(modelled)
         show_measured(content)
@@ -82,57 +89,6 @@ def _names(models: str) -> list[str]:
     if wrong := [name for name in names if name not in PAPER]:
         raise ArgumentError(f"--models: expected some of {', '.join(PAPER)} with commas, got {wrong[0]!r}")
     return list(dict.fromkeys(names))
-
-
-def planned(models: Sequence[str], ranks: Sequence[int], batches: Sequence[int]) -> list[Setup]:
-    """NumPy on one core, full mode on every number of ranks, and the paper's ghosts for one sample on several."""
-    setups = []
-    for model in models:
-        setups.append(Setup(model, engine="numpy"))
-        setups += [Setup(model, "full", count, batch) for batch in batches for count in ranks]
-        setups += [Setup(model, "ghost", count) for count in ranks if count > 1]
-    return setups
-
-
-def report(turns: Mapping[Setup, Sequence[Turn]], before: float | None, during: float | None) -> dict[str, Any]:
-    """What was measured, its strong scaling, and what other programs took of the cores."""
-    summaries = {setup: summary(of) for setup, of in turns.items()}
-    rows = []
-    for setup, turn in summaries.items():
-        alone = summaries.get(Setup(setup.model, "full", 1, setup.batch))
-        compared = alone is not None and setup.mode == "full" and setup.ranks > 1
-        rows.append(
-            asdict(setup)
-            | {f"{key}_seconds" if key in SECONDS else key: value for key, value in asdict(turn).items()}
-            | {
-                "gain": alone.median / turn.median if alone and compared else None,
-                "gain_of_bests": alone.best / turn.best if alone and compared else None,
-                "share": turn.way_max / turn.mean,
-                "overlap": overlap(turn),
-            }
-        )
-    return {
-        "measured": rows,
-        "others_cores": {"before": before, "during": during},
-        "disturbed": disturbed(before) or disturbed(during),
-    }
-
-
-SECONDS = ("median", "mean", "best", "way_max", "way_mean", "exposed", "silent")
-
-
-def communication_rows(of: Sequence[traffic.Scaled]) -> list[dict[str, Any]]:
-    """Table IV beside the model: seconds of messages in an iteration, and their share of it."""
-    rows = []
-    for row in of:
-        if row.workers in traffic.COMMUNICATION:
-            most, mean, percent = traffic.COMMUNICATION[row.workers]
-            rows.append(
-                {"workers": row.workers, "paper_max_s": most, "paper_mean_s": mean, "paper_share": percent / 100}
-                | {"ghost_s": row.ghost_way, "ghost_share": row.ghost_way / row.ghost}
-                | {"full_s": row.full_way, "full_share": row.full_way / row.full}
-            )
-    return rows
 
 
 def show_paper(modelled: Mapping[str, Sequence[traffic.Scaled]]) -> None:
@@ -171,7 +127,7 @@ def show_paper(modelled: Mapping[str, Sequence[traffic.Scaled]]) -> None:
             f"{1e6 * row['full_s']:.0f}",
             f"{100 * row['full_share']:.2f}",
         )
-        for row in communication_rows(modelled["L"])
+        for row in traffic.communication_rows(modelled["L"])
     ]
     print_table("Table IV, L: messages of an iteration, the paper's and by the model", headings, cells)
 

@@ -6,23 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.progress import Progress
-
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...journal import Journal
-from ...pipeline.boards import machine
-from ...pipeline.boards.board import Board
-from ...pipeline.boards.default_plan import cores_of
-from ...pipeline.boards.profile_cache import measured_on
-from ...pipeline.measuring.exhaustive import measure_all
-from ...pipeline.measuring.verify import VERIFIED, Verification, Verified, verify
-from ...pipeline.planning.explain import Explanation, explain
-from ...pipeline.planning.plan import Goal
-from ...pipeline.planning.plan_table import PredictedPlan
-from ...pipeline.planning.profile import Profile
-from ...pipeline.planning.search import SearchResult, search
-from ..output import tracked
+from ...progress import Progress, silent
+from ..boards import machine
+from ..boards.board import Board
+from ..boards.default_plan import cores_of
+from ..boards.profile_cache import measured_on
+from ..planning.explain import Explanation, explain
+from ..planning.plan import Goal
+from ..planning.plan_table import PredictedPlan
+from ..planning.profile import Profile
+from ..planning.search import SearchResult, search
+from .exhaustive import measure_all
+from .verify import VERIFIED, Verification, Verified, verify
 
 OTHERS = 3  # of the next best plans in an explanation
 
@@ -69,7 +67,7 @@ class Outcome:
         return self.verification.rows if self.verification else ()
 
 
-def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar: Progress) -> Outcome:
+def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, progress: Progress = silent) -> Outcome:
     """Predicts plans and, where the profile is this machine's, runs the best of them or all configurations.
 
     Raises ArgumentError where something is to run that cannot, or no plan keeps the limits.
@@ -89,15 +87,14 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
     before = machine.state(board) if here else None
     verification = every = None
     count = VERIFIED if asked.verified is None else asked.verified
-    with tracked(bar, graph.name) as show:
-        if here and count:
-            verification = verify(result, board, top=count, seconds=asked.seconds, progress=show)
-        best = verification.rows[0].choice if verification else result.ranked[0]
-        if asked.measurements:
-            units = asked.units or list(profile.units)
-            every = measure_all(
-                graph, board, units, best.plan, seconds=asked.seconds, journal=asked.measurements, progress=show
-            )
+    if here and count:
+        verification = verify(result, board, top=count, seconds=asked.seconds, progress=progress)
+    best = verification.rows[0].choice if verification else result.ranked[0]
+    if asked.measurements:
+        units = asked.units or list(profile.units)
+        every = measure_all(
+            graph, board, units, best.plan, seconds=asked.seconds, journal=asked.measurements, progress=progress
+        )
     return Outcome(
         profile,
         result,
@@ -108,3 +105,22 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
         before=before,
         after=machine.state(board) if here else None,
     )
+
+
+def half_precision(graph: Graph, board: Board, outcome: Outcome, asked: Request) -> PredictedPlan | None:
+    """The best plan of a search in half precision too, where the board's model has it, it is faster, and none was
+    asked for."""
+    if (
+        not board.model
+        or asked.units
+        or asked.goal.objective != "throughput"
+        or asked.goal.max_latency_ms
+        or graph.quantized
+    ):
+        return None
+    halves = [f"{name}@fp16" for name in board.components if "fp16" in board.model.precisions(name)]
+    if not halves:
+        return None
+    profile = board.model.profile(graph, [*outcome.profile.units, *halves])
+    best = search(graph, profile, top=1, cores=cores_of(board)).ranked[0]
+    return best if best.prediction.fps > outcome.best.prediction.fps else None
