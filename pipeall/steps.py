@@ -169,7 +169,7 @@ class Lowered:
     done them, those after where the next stage does them; the tensors that cross there lie in the slot, behind those of
     the cut before. Without floating cuts that is all steps (last_early is None).
 
-    ``single`` are nodes that stay in single precision, though all else is computed in half (``keep_float32``).
+    ``float32`` are nodes that stay in single precision, though all else is computed in half (``keep_float32``).
 
     ``strips`` say how some of the steps are computed in parts; what lies behind LOCAL in these steps has no memory.
     """
@@ -183,5 +183,5 @@ class Lowered:
     first_late: int = 0
     last_early: int | None = None
     leaves: tuple[SlotTensor, ...] = ()
-    single: frozenset[str] = frozenset()
+    float32: frozenset[str] = frozenset()
     strips: tuple[Strips, ...] = ()

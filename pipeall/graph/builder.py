@@ -20,7 +20,7 @@ class GraphBuilder:
         self.nodes: list[Node] = []
         self.tensors = {tensor.name: tensor for tensor in source.inputs}
         self.constants = dict(source.constants)
-        self.levels: dict[str, Quantization] = dict(source.levels)
+        self.qparams: dict[str, Quantization] = dict(source.qparams)
         self._taken = {*source.tensors, *source.constants}
 
     def copy(self, node: Node, **changes: Any) -> str:
@@ -67,7 +67,7 @@ class GraphBuilder:
             nodes=tuple(reversed(needed_nodes)),
             tensors={name: tensor for name, tensor in self.tensors.items() if name in names},
             constants={name: array for name, array in self.constants.items() if name in needed},
-            levels={name: levels for name, levels in self.levels.items() if name in needed},
+            qparams={name: params for name, params in self.qparams.items() if name in needed},
             outputs=tuple(self.tensors[name] for name in outputs),
             lengths=lengths,
         )

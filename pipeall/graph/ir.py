@@ -135,7 +135,7 @@ class Graph:
     leaves     of a sub-graph that transmits: outputs of the model that it is the last to compute or read
     receives   True where the inputs come from another sub-graph (Receiver instead of Input)
     transmits  True where the outputs go to another sub-graph (Transmitter instead of Output)
-    levels     constant's name -> what its integers stand for: a float32 constant has no other values
+    qparams    constant's name -> what its integers stand for: a float32 constant has no other values
     declared   an input or output -> its element type at the border, by NumPy's name, where no tensor has that type
     metadata   what the model's file says of itself, such as the names of its classes
     max_crossing  most tensors that may cross a cut; None: as few as any cut has, and more inside of large groups
@@ -152,7 +152,7 @@ class Graph:
     max_crossing: int | None = None
     leaves: tuple[Tensor, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
-    levels: Mapping[str, Quantization] = field(default_factory=dict)
+    qparams: Mapping[str, Quantization] = field(default_factory=dict)
     lengths: Mapping[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
     declared: Mapping[str, str] = field(default_factory=dict)
 
@@ -160,7 +160,7 @@ class Graph:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
         object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
-        object.__setattr__(self, "levels", MappingProxyType(dict(self.levels)))
+        object.__setattr__(self, "qparams", MappingProxyType(dict(self.qparams)))
         known = {tensor.name: self.lengths[tensor.name] for tensor in self.outputs if tensor.name in self.lengths}
         object.__setattr__(self, "lengths", MappingProxyType(known))
         object.__setattr__(self, "declared", MappingProxyType(dict(self.declared)))

@@ -122,7 +122,7 @@ def subgraph(graph: Graph, first: int, last: int, early: int | None = None) -> G
         transmits=transmits,
         max_crossing=graph.max_crossing,
         metadata=graph.metadata,
-        levels={name: levels for name, levels in graph.levels.items() if name in read},
+        qparams={name: params for name, params in graph.qparams.items() if name in read},
     )
 
 

@@ -76,7 +76,7 @@ def _refuses(unit: Component, apart: Graph) -> bool:
     """Whether a unit has no kernel for the first group; a device that finds out only when it compiles is tried."""
     if unit.device.cores is not None:
         return False
-    step = lower(subgraph(apart, 0, 1), int8=unit.device.integers, fp16=unit.device.halves)
+    step = lower(subgraph(apart, 0, 1), int8=unit.device.int8, fp16=unit.device.fp16)
     if unit.device.unsupported(step):
         return True
     try:

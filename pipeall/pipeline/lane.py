@@ -50,7 +50,7 @@ def lowered_stages(
     ranges = list(borders(stages, len(graph.groups), graph.name))
     traits = [(True, False, None)] * len(ranges)
     if units is not None:
-        traits = [(unit.device.integers, unit.device.halves, unit.device.cache(timed)) for unit in units]
+        traits = [(unit.device.int8, unit.device.fp16, unit.device.cache(timed)) for unit in units]
     return [
         lower(
             subgraph(graph, first, last_late, last),

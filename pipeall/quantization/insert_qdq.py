@@ -74,6 +74,6 @@ def _constants(
     """Weight and bias of a layer, on their scales."""
     weight = builder.constant(f"{names[0]}/int8", integers)
     axis = None if len(scales) == 1 else 0
-    builder.levels[weight] = Quantization(tuple(scales.tolist()), (0,) * len(scales), axis)
+    builder.qparams[weight] = Quantization(tuple(scales.tolist()), (0,) * len(scales), axis)
     bias = builder.source.constants[names[1]].astype(np.float64) - correction
     return weight, builder.constant(f"{names[1]}/int32", on_scales(bias, np.float32(x_scale) * scales, MAX_BIAS))

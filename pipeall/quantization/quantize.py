@@ -181,7 +181,7 @@ def quantize(
 
 
 def _check(graph: Graph, keep: Collection[str]) -> None:
-    if any(node.op == "fakequant" for node in graph.nodes) or graph.levels:
+    if any(node.op == "fakequant" for node in graph.nodes) or graph.qparams:
         raise ModelError(f"{graph.name}: expected a network of floats, got one that is quantized")
     if unknown := [name for name in keep if name not in layers_with_activations(graph)]:
         raise ArgumentError(f"keep: expected layers that can be quantized, got {', '.join(map(repr, unknown)):.200}")

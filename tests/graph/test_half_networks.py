@@ -110,7 +110,7 @@ def test_who_multiplies_halves_in_layers_of_one_pixel(half_board, unit, kept, ex
     graph = with_vectors()
     graph = pipeall.keep_float32(graph, [graph.nodes[i].name for i in kept])
     device = half_board.component(unit).device
-    lowered = lower(graph, fp16=device.halves)
+    lowered = lower(graph, fp16=device.fp16)
     program = device.compile(lowered, "test")
     found = [str(way) for way, step in zip(program.algorithms, lowered.steps, strict=True)
              if step.kind == "conv" and step.dst.h == 1]  # fmt: skip

@@ -146,7 +146,7 @@ def test_real_numbers_of_integers(rank, attrs, threads, board):
     assert found.constants[layer.inputs[1]].dtype == I8
     expected = run_graph(graph, {"x0": x}, np.float64)
     back = run_graph(dequantized(found), {"x0": x}, np.float64)
-    quantum = 0.0213 * max(found.levels[layer.inputs[1]].scale)
+    quantum = 0.0213 * max(found.qparams[layer.inputs[1]].scale)
     weight = graph.constants[next(node for node in graph.nodes if node.output == layer.output).inputs[1]]
     sizes = np.abs(weight).reshape(len(weight), -1).sum(1).max() * 2**7 * 0.0213 + 1
     most, many = 0.51 * quantum + 2**-22 * sizes, weight[0].size * 2.0**-23 * sizes
@@ -183,8 +183,8 @@ def of_weights(whole, scale, zero=0, bias=0.5):
     out = net.op("conv", fake(net, "x0", 0.1), weight, biases)
     graph = net.graph(fake(net, out, 0.7))
     values = {weight: ((whole.astype(int) - zero) * scale).astype(F), biases: np.full(len(whole), bias, F)}
-    levels = {weight: Quantization((scale,), (zero,))}
-    return replace(graph, constants=graph.constants | values, levels=levels)
+    qparams = {weight: Quantization((scale,), (zero,))}
+    return replace(graph, constants=graph.constants | values, qparams=qparams)
 
 
 @pytest.mark.parametrize(
@@ -226,8 +226,8 @@ def test_a_constant_on_levels(op, shape, board):
     constant = net.constant(shape)
     graph = net.graph(fake(net, net.op(op, fake(net, "x0", 0.031, 3), constant), 0.057, -9))
     values = ((RNG.integers(-128, 128, shape) - 5) * 0.0173).astype(F)
-    levels = {constant: Quantization((0.0173,), (5,))}
-    graph = replace(graph, constants=graph.constants | {constant: values}, levels=levels)
+    qparams = {constant: Quantization((0.0173,), (5,))}
+    graph = replace(graph, constants=graph.constants | {constant: values}, qparams=qparams)
     found, x = to_int8(graph), frame_of(graph)
     assert is_integer(found, op)
     (expected,) = run_graph(graph, {"x0": x}, np.float64).values()

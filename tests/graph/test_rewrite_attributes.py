@@ -76,7 +76,7 @@ RULES = {
         "fakequant": {"scale": IMPORTED, "low": IMPORTED},
     },
     "store_later": {"quantize": LEVELS | {"to": IMPORTED}, **MOVES},
-    "take_maxima_of_reals": {
+    "take_maxima_of_floats": {
         "quantize": {"scale": K, "zero": K, "to": H}, "cast": {"to": H}, **MAXIMA,
     },
     "drop_fakequant": {"fakequant": {"scale": H, "low": H}, "clip": CLAMP, **MOVES, **MAXIMA},
@@ -333,7 +333,7 @@ EXAMPLES = {
     "fold_normalization": scaled_before, "make_activation": gated, "add_to_gate": added_to_gate,
     "join_slices": sliced, "nest_concat": nested, "fuse_clamp": clamped, "fuse_residual": residual,
     "fuse_attention": attending, "read_what_was_stored": stored, "store_later": stored_and_moved,
-    "take_maxima_of_reals": maxima, "drop_fakequant": on_levels_again, "normalize_as_it_is": normalized,
+    "take_maxima_of_floats": maxima, "drop_fakequant": on_levels_again, "normalize_as_it_is": normalized,
     "multiplied": divided,
 }  # fmt: skip
 

@@ -137,7 +137,7 @@ def test_integers_are_what_the_contract_says(made):
     makers = {node.output: node for node in graph.nodes}
     assert len(layers) == 7
     for node in layers:
-        weight, levels = graph.constants[node.inputs[1]], graph.levels[node.inputs[1]]
+        weight, levels = graph.constants[node.inputs[1]], graph.qparams[node.inputs[1]]
         assert levels.axis == 0 and set(levels.zero_point) == {0} and len(node.inputs) == 3
         scales = np.array(levels.scale)
         quanta = weight.astype(np.float64) / scales.reshape(-1, *(1,) * (weight.ndim - 1))
@@ -163,7 +163,7 @@ def test_the_file_is_the_network(made, tmp_path):
     assert [(n.op, n.inputs, n.output, n.attrs) for n in again.nodes] == [
         (n.op, n.inputs, n.output, n.attrs) for n in graph.nodes
     ]
-    assert again.levels == graph.levels and again.constants.keys() == graph.constants.keys()
+    assert again.qparams == graph.qparams and again.constants.keys() == graph.constants.keys()
     assert all(np.array_equal(again.constants[name], array) for name, array in graph.constants.items())
 
 
@@ -274,7 +274,7 @@ def test_command(tmp_path):
     )
     assert said["format"] == "pipeall.quantize/1" and said["samples"] == 1 and len(said["layers"]) == 7
     assert json.loads(report.read_text())["layers"] == said["layers"]
-    assert load(output).levels
+    assert load(output).qparams
     np.save(tmp_path / "frames.npy", np.concatenate(frames(small(), 6)))
     result = invoke("quantize", tmp_path / "small.onnx", tmp_path / "frames.npy", "-o", output, "--method", "mse")
     assert result.exit_code == 0 and "7 of 7 layers of integers, 100.0 % of the MACs; levels by mse" in result.stdout

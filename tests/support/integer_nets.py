@@ -24,15 +24,15 @@ def resized(net, x, size, **attrs):
 
 def quantized_weights(graph, scale=0.0101):
     """The graph with the weights of its layers on levels, a scale for each output."""
-    constants, levels = dict(graph.constants), {}
+    constants, qparams = dict(graph.constants), {}
     for node in graph.nodes:
         if node.op in ("conv", "fc"):
             weight = constants[node.inputs[1]]
             scales = scale * (1 + np.arange(len(weight)) % 3)
             whole = RNG.integers(-127, 128, weight.shape)
             constants[node.inputs[1]] = (whole * scales.reshape(-1, *[1] * (weight.ndim - 1))).astype(np.float32)
-            levels[node.inputs[1]] = Quantization(tuple(scales.astype(np.float32).tolist()), (0,) * len(weight), 0)
-    return replace(graph, constants=constants, levels=levels)
+            qparams[node.inputs[1]] = Quantization(tuple(scales.astype(np.float32).tolist()), (0,) * len(weight), 0)
+    return replace(graph, constants=constants, qparams=qparams)
 
 
 def chain():

@@ -71,7 +71,7 @@ def run(first, last):
 
 graph = pickle.loads(Path(pickled).read_bytes())
 device = Board.detect(clusters=[[0]], gpu=False).component(unit).device
-lowered = lower(subgraph(graph, 0, len(graph.groups)), int8=device.integers, fp16=device.halves)
+lowered = lower(subgraph(graph, 0, len(graph.groups)), int8=device.int8, fp16=device.fp16)
 program = device.compile(lowered, "price")
 native, running = Program.from_address(program.handle), ctypes.c_int(0)
 (read, source), (written, target) = slot(lowered.slot_in_bytes), slot(lowered.slot_out_bytes)

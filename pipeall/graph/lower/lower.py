@@ -48,7 +48,7 @@ def lower(
         graph, moved = fp16_between(graph, moved)
     first_late, last_early = (moved[inner.index(border)] if border else None for border in (first_late, last_early))
     lowered = Lowering(graph, emit, writes).lowered(first_late, last_early, cache)
-    return replace(lowered, single=kept_float32(graph)) if fp16 else lowered
+    return replace(lowered, float32=kept_float32(graph)) if fp16 else lowered
 
 
 def storages(graph: Graph) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:

@@ -26,7 +26,7 @@ def levels(to: Lowering, node: Node) -> dict[str, Any]:
         return {}
     params: dict[str, Any] = {"levels": tuple(_single(of) for of in _quantizations(to, node))}
     if has(node.op, Trait.INT8_WEIGHTS):
-        params["scales"] = to.graph.levels[node.inputs[1]].scale
+        params["scales"] = to.graph.qparams[node.inputs[1]].scale
     return params
 
 
@@ -38,7 +38,7 @@ def on_integers(to: Lowering, node: Node) -> bool:
 
 def _quantizations(to: Lowering, node: Node) -> list[Quantization]:
     names = (*node.inputs[: 1 if has(node.op, Trait.INT8_WEIGHTS) else None], node.output)
-    quantizations = (to.tensor(x).quantization if x in to.graph.tensors else to.graph.levels[x] for x in names)
+    quantizations = (to.tensor(x).quantization if x in to.graph.tensors else to.graph.qparams[x] for x in names)
     return [of for of in quantizations if of is not None]
 
 

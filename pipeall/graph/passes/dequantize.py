@@ -29,7 +29,7 @@ def dequantized_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph,
     stored = any(node.op in ("quantize", "dequantize") for node in graph.nodes)
     if not (quantized or stored):
         return graph, tuple(borders)
-    made = _Reals(graph, borders)
+    made = _FloatGraph(graph, borders)
     return made.graph(), tuple(made.borders)
 
 
@@ -41,7 +41,7 @@ def _single(levels: Quantization) -> Levels:
     return levels.scale[0], levels.zero_point[0]
 
 
-class _Reals:
+class _FloatGraph:
     """A graph becoming one on real numbers: ``named`` says which tensor has those of a quantized one by now."""
 
     def __init__(self, graph: Graph, borders: Sequence[Border]) -> None:
@@ -64,14 +64,14 @@ class _Reals:
         constants = {name: array for name, array in self.constants.items() if name in read}
         ends = {end: _plain(getattr(self.source, end)) for end in ("inputs", "outputs", "leaves")}
         return replace(
-            self.source, nodes=tuple(self.nodes), tensors=self.tensors, constants=constants, levels={}, **ends
+            self.source, nodes=tuple(self.nodes), tensors=self.tensors, constants=constants, qparams={}, **ends
         )
 
     def _enter(self, tensors: Sequence[Tensor]) -> None:
         """Makes real numbers of the integers that come in."""
         for tensor in tensors:
             if tensor.quantization:
-                self.named[tensor.name] = self._fresh(f"{tensor.name}/reals")
+                self.named[tensor.name] = self._fresh(f"{tensor.name}/floats")
                 self._dequantize(tensor.name, self.named[tensor.name], tensor.shape, *_single(tensor.quantization))
 
     def _cross(self, border: Border) -> Border:
@@ -81,7 +81,7 @@ class _Reals:
         return crossed
 
     def _constant(self, name: str) -> np.ndarray:
-        array, levels = self.source.constants[name], self.source.levels.get(name)
+        array, levels = self.source.constants[name], self.source.qparams.get(name)
         if levels is None or array.dtype != np.int8:
             return array
         shape = [-1 if axis == levels.axis else 1 for axis in range(array.ndim)]
@@ -107,7 +107,7 @@ class _Reals:
     def _on_levels(self, node: Node, inputs: tuple[str, ...], tensor: Tensor, scale: float, zero: int) -> None:
         """What a node makes of the real numbers, put on its levels; stored only where it leaves or crosses a cut."""
         leaves = tensor.name in self.left
-        name = self._fresh(f"{tensor.name}/reals") if leaves else tensor.name
+        name = self._fresh(f"{tensor.name}/floats") if leaves else tensor.name
         real = Tensor(name, tensor.shape)
         kept = selects(node) and len({self.source.tensors[x].quantization for x in (*node.inputs, tensor.name)}) == 1
         if kept:

@@ -30,7 +30,7 @@ class GraphEditor:
         self._taken = list(self.positions.values())  # positions, in order
         self.tensors = dict(graph.tensors)
         self.constants = dict(graph.constants)
-        self.levels = dict(graph.levels)
+        self.qparams = dict(graph.qparams)
         self.shapes = {name: operand.shape for name, operand in (graph.tensors | self.constants).items()}
         self.outputs = frozenset(tensor.name for tensor in graph.leaving)
         self.consumers: dict[str, dict[str, int]] = {name: {} for name in self.outputs}
@@ -74,8 +74,8 @@ class GraphEditor:
         for node in nodes:  # every rule keeps the node table's terms
             made = infer_shape(node.op, node.attrs, [shapes[name] for name in node.inputs], node.name)
             assert made == shapes[node.output], f"rewriting changed {node.output} from {shapes[node.output]} to {made}"
-        levels = {name: levels for name, levels in self.levels.items() if name in constants}
-        return replace(self.source, nodes=nodes, tensors=tensors, constants=constants, levels=levels)
+        qparams = {name: params for name, params in self.qparams.items() if name in constants}
+        return replace(self.source, nodes=nodes, tensors=tensors, constants=constants, qparams=qparams)
 
     # -- what a rule asks --
 

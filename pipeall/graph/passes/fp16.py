@@ -72,14 +72,14 @@ def kept_float32(graph: Graph) -> frozenset[str]:
 def fp16_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph, tuple[Border, ...]]:
     """The graph with float16 tensors, and where cuts inside lie then, in the order of their nodes; itself where it has
     no layer that computes with halves."""
-    made = _Halves(graph, borders)
-    return (made.graph(), tuple(made.borders)) if made.nodes_of_halves else (graph, tuple(borders))
+    made = _Fp16Graph(graph, borders)
+    return (made.graph(), tuple(made.borders)) if made.fp16_nodes else (graph, tuple(borders))
 
 
-class _Halves:
+class _Fp16Graph:
     """A graph becoming one on halves.
 
-    reals, halves  name of a tensor -> what has its float32 elements by now, its float16 ones
+    float32, float16  name of a tensor -> the tensor that has its elements in this type by now
     """
 
     def __init__(self, graph: Graph, borders: Sequence[Border]) -> None:
@@ -87,7 +87,7 @@ class _Halves:
         crossing = [tensor for border in borders for tensor in border.tensors]
         self.kept = kept_float32(graph)
         self.left = {tensor.name for tensor in (*graph.leaving, *graph.leaves, *crossing)}
-        self.nodes_of_halves = self._choose()
+        self.fp16_nodes = self._choose()
 
     # ---- which nodes ----
 
@@ -122,7 +122,7 @@ class _Halves:
                 float_names.update(node.inputs)
         return float_names
 
-    def _reals(self, node: Node) -> bool:
+    def _is_float32(self, node: Node) -> bool:
         """Whether all that a node computes with is float32."""
         tensors = [self.source.tensors[name] for name in (*node.inputs, node.output) if name in self.source.tensors]
         return all(tensor.dtype == REAL for tensor in tensors)
@@ -135,12 +135,12 @@ class _Halves:
         pixels = out[0] * prod(out[2:]) if node.op != "fc" else prod(out[:-1])
         numbers = [constants[name] for name in node.inputs[1:] if name in constants]
         held = node.inputs[1] in constants and all(np.abs(array).max() <= MOST for array in numbers)
-        return self._reals(node) and pixels > 1 and held
+        return self._is_float32(node) and pixels > 1 and held
 
     def _does_for(self, node: Node) -> bool:
         """Whether what a node does, it may do to halves."""
         pointwise = node.op in BINARY or (node.op in UNARY and node.op != "fakequant")
-        return self._reals(node) and (node.op == "pad" or has(node.op, Trait.POOLS) or pointwise or selects(node))
+        return self._is_float32(node) and (node.op == "pad" or has(node.op, Trait.POOLS) or pointwise or selects(node))
 
     def _widest(self, node: Node) -> str | None:
         computed = [name for name in node.inputs if name in self.source.tensors]
@@ -150,28 +150,28 @@ class _Halves:
 
     def graph(self) -> Graph:
         self.tensors: dict[str, Tensor] = {tensor.name: tensor for tensor in self.source.inputs}
-        self.reals = {tensor.name: tensor.name for tensor in self.source.inputs}
-        self.halves: dict[str, str] = {}
+        self.float32 = {tensor.name: tensor.name for tensor in self.source.inputs}
+        self.float16: dict[str, str] = {}
         self.nodes: list[Node] = []
         self.borders: list[Border] = []
         for place, node in enumerate(self.source.nodes):
             for border in self.inner:
                 if border.nodes == place:
                     self.borders.append(replace(border, nodes=len(self.nodes)))
-                    self.halves.clear()  # a frame that comes in here has none of them
+                    self.float16.clear()  # a frame that comes in here has none of them
             self._add(node)
         return replace(self.source, nodes=tuple(self.nodes), tensors=self.tensors)
 
     def _add(self, node: Node) -> None:
-        name, halved = node.output, node.output in self.nodes_of_halves
-        find: Callable[[str], str] = self._half if halved else self._real
+        name, in_half = node.output, node.output in self.fp16_nodes
+        find: Callable[[str], str] = self._in_float16 if in_half else self._in_float32
         inputs = tuple(find(x) if x in self.source.tensors else x for x in node.inputs)
-        out, source = self._out(name, HALF if halved else REAL), self.source.tensors[name]
-        self.tensors[out] = replace(source, name=out, dtype=HALF) if halved else source
-        (self.halves if halved else self.reals)[name] = out
+        out, source = self._out(name, HALF if in_half else REAL), self.source.tensors[name]
+        self.tensors[out] = replace(source, name=out, dtype=HALF) if in_half else source
+        (self.float16 if in_half else self.float32)[name] = out
         self.nodes.append(replace(node, inputs=inputs, output=out))
-        if halved and name in self.left:
-            self._real(name)
+        if in_half and name in self.left:
+            self._in_float32(name)
 
     def _out(self, name: str, dtype: str) -> str:
         """Of a tensor in a type: its own name in float32, one that nothing has in float16."""
@@ -182,16 +182,16 @@ class _Halves:
             name += "'"
         return name
 
-    def _real(self, name: str) -> str:
-        if name not in self.reals:
-            self._cast(name, self.halves[name], REAL)
-            self.reals[name] = name
-        return self.reals[name]
+    def _in_float32(self, name: str) -> str:
+        if name not in self.float32:
+            self._cast(name, self.float16[name], REAL)
+            self.float32[name] = name
+        return self.float32[name]
 
-    def _half(self, name: str) -> str:
-        if name not in self.halves:
-            self.halves[name] = self._cast(name, self.reals[name], HALF)
-        return self.halves[name]
+    def _in_float16(self, name: str) -> str:
+        if name not in self.float16:
+            self.float16[name] = self._cast(name, self.float32[name], HALF)
+        return self.float16[name]
 
     def _cast(self, name: str, x: str, dtype: str) -> str:
         out = self._out(name, dtype)

@@ -4,7 +4,7 @@ As it is read, a quantized network computes real numbers that ``fakequant`` puts
 that an op reads and writes lies on levels, its tensors become int8 with a ``Quantization``, its weights too: the op
 still means what it does to the real numbers, and it makes the nearest level. A layer whose result lies on none makes
 real numbers of integers. ``quantize`` and ``dequantize`` stand between such ops and the others, so that a network may
-be quantized in part. ``reals`` is the way back.
+be quantized in part. ``dequantize`` is the way back.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ Levels = tuple[float, int]  # scale and zero point of int8
 
 def to_int8(graph: Graph) -> Graph:
     """The graph with int8 tensors wherever there are kernels for them; itself where nothing lies on levels."""
-    return _Integers(graph).graph() if any(node.op == "fakequant" for node in graph.nodes) else graph
+    return _Int8Graph(graph).graph() if any(node.op == "fakequant" for node in graph.nodes) else graph
 
 
-class _Integers:
+class _Int8Graph:
     """A graph becoming one on integers.
 
-    levels   name of a float tensor whose values lie on levels -> these
-    integer  what computes with integers alone: name of its output -> the node
-    real     layers that make real numbers of integers, likewise
+    levels        name of a float tensor whose values lie on levels -> these
+    integer       what computes with integers alone: name of its output -> the node
+    float_layers  layers that make real numbers of integers, likewise
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -57,7 +57,9 @@ class _Integers:
         for node in graph.nodes:
             self._look(node)
         layers = [node for node in graph.nodes if has(node.op, Trait.INT8_WEIGHTS) and node.output not in self.merged]
-        self.real = {node.output: node for node in layers if self._computes(node) and not self._by_channel(node)}
+        self.float_layers = {
+            node.output: node for node in layers if self._computes(node) and not self._by_channel(node)
+        }
         self._stored, self._read = self._needs()
 
     def _look(self, node: Node) -> None:
@@ -109,7 +111,7 @@ class _Integers:
     def _has_weights(self, node: Node) -> bool:
         """Whether a layer's weights are integers around 0, a scale for each output, whose sums fit into 32 bits."""
         x, (weight, bias) = node.inputs[0], (self.source.constants.get(name) for name in node.inputs[1:])
-        levels = self.source.levels.get(node.inputs[1])
+        levels = self.source.qparams.get(node.inputs[1])
         if levels is None or weight is None or bias is None or levels.axis not in (None, 0):
             return False
         scale = np.broadcast_to(np.asarray(levels.scale, np.float32), len(weight))
@@ -121,7 +123,7 @@ class _Integers:
         return True
 
     def _constant(self, name: str) -> tuple[np.ndarray, Quantization] | None:
-        levels = self.source.levels.get(name)
+        levels = self.source.qparams.get(name)
         if levels is None or levels.axis is not None:
             return None
         return np.rint(self.source.constants[name] / levels.scale[0] + levels.zero_point[0]).astype(np.int8), levels
@@ -129,10 +131,10 @@ class _Integers:
     def _needs(self) -> tuple[set[str], set[str]]:
         """The tensors on levels that must be there as integers, and those that must as real numbers."""
         stored, read = set(self.integer), set(self.left)
-        for node in (*self.integer.values(), *self.real.values()):
+        for node in (*self.integer.values(), *self.float_layers.values()):
             stored |= {name for name in node.inputs if name in self.levels}
         for node in self.source.nodes:
-            on_integers = node.output in self.integer or node.output in self.real or node.output in self.merged
+            on_integers = node.output in self.integer or node.output in self.float_layers or node.output in self.merged
             if not on_integers and node.op != "fakequant":
                 read |= set(node.inputs)
         for node in self.source.nodes:
@@ -150,8 +152,9 @@ class _Integers:
                 nodes += self._made(node)
         read = {name for node in nodes for name in node.inputs}
         constants = {name: array for name, array in (self.source.constants | self.constants).items() if name in read}
-        levels = {name: levels for name, levels in (dict(self.source.levels) | self.quantized).items() if name in read}
-        return replace(self.source, nodes=tuple(nodes), tensors=self.tensors, constants=constants, levels=levels)
+        known = dict(self.source.qparams) | self.quantized
+        qparams = {name: params for name, params in known.items() if name in read}
+        return replace(self.source, nodes=tuple(nodes), tensors=self.tensors, constants=constants, qparams=qparams)
 
     def _name(self, name: str) -> str:
         """Of a tensor's integers: its own, unless its real numbers are read too."""
@@ -165,7 +168,7 @@ class _Integers:
 
     def _made(self, node: Node) -> Iterator[Node]:
         name, source = node.output, self.source.tensors[node.output]
-        if name in self.real:
+        if name in self.float_layers:
             yield from self._on_integers(node, source)
             self.tensors[name] = source
             return
@@ -179,18 +182,18 @@ class _Integers:
         if made is not None:
             yield from self._on_integers(made, whole)
         else:
-            reals = node.inputs[0]
+            floats = node.inputs[0]
             if node.op == "dequantize":  # of an input
-                reals = self._fresh(f"{name}/reals") if name not in self._read else name
-                self.tensors[reals] = replace(source, name=reals)
-                yield replace(node, output=reals)
+                floats = self._fresh(f"{name}/floats") if name not in self._read else name
+                self.tensors[floats] = replace(source, name=floats)
+                yield replace(node, output=floats)
             yield Node(
-                f"{node.name}/int8", "quantize", (reals,), whole.name, {"scale": scale, "zero": zero, "to": "int8"}
+                f"{node.name}/int8", "quantize", (floats,), whole.name, {"scale": scale, "zero": zero, "to": "int8"}
             )
         self.tensors[whole.name] = whole
         if name in self._read and not (made is None and node.op == "dequantize"):
             self.tensors[name] = source
-            yield Node(f"{name}/reals", "dequantize", (whole.name,), name, {"scale": scale, "zero": zero})
+            yield Node(f"{name}/floats", "dequantize", (whole.name,), name, {"scale": scale, "zero": zero})
 
     def _on_integers(self, node: Node, out: Tensor) -> Iterator[Node]:
         inputs = [self._name(name) if name in self.levels else name for name in node.inputs]

@@ -21,7 +21,7 @@ from .rewrite_concat import join_slices, nest_concat
 from .rewrite_division import multiplied
 from .rewrite_linear import fold_normalization, merge_branches
 from .rewrite_pointwise import add_to_gate, make_activation
-from .rewrite_quantized import drop_fakequant, read_what_was_stored, store_later, take_maxima_of_reals
+from .rewrite_quantized import drop_fakequant, read_what_was_stored, store_later, take_maxima_of_floats
 from .rewrite_rows import normalize_as_it_is
 
 CLAMPED = tuple(op for op, spec in OPS.items() if "lo" in spec.attrs)  # end in clamp(lo, hi)
@@ -164,8 +164,8 @@ def crop_kernel(editor: GraphEditor, node: Node) -> bool:
     if cropped.shape == weight.shape:
         return False
     name = editor.constant(f"{node.inputs[1]}.cropped", cropped)
-    if levels := editor.levels.get(node.inputs[1]):
-        editor.levels[name] = levels
+    if levels := editor.qparams.get(node.inputs[1]):
+        editor.qparams[name] = levels
     inputs = (node.inputs[0], name, *node.inputs[2:])
     return editor.put(node, inputs=inputs, attrs=attrs | {"pads": tuple(pads)})
 
@@ -250,7 +250,7 @@ RULES: tuple[Callable[[GraphEditor, Node], bool], ...] = (
     fuse_attention,
     read_what_was_stored,
     store_later,
-    take_maxima_of_reals,
+    take_maxima_of_floats,
     drop_fakequant,
     normalize_as_it_is,
 )

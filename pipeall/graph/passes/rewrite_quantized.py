@@ -26,20 +26,20 @@ def store_later(editor: GraphEditor, node: Node) -> bool:
     stored = [editor.producer(name, "quantize") for name in node.inputs] if selects(node) else [None]
     if None in stored or any(other.attrs != stored[0].attrs for other in stored):
         return False
-    reals = tuple(other.inputs[0] for other in stored)
-    moved = editor.insert(node.op, f"{node.output}/reals", reals, node.attrs, node)
+    floats = tuple(other.inputs[0] for other in stored)
+    moved = editor.insert(node.op, f"{node.output}/floats", floats, node.attrs, node)
     return editor.put(node, op="quantize", inputs=(moved,), attrs=stored[0].attrs)
 
 
-def take_maxima_of_reals(editor: GraphEditor, node: Node) -> bool:
+def take_maxima_of_floats(editor: GraphEditor, node: Node) -> bool:
     """Makes of integers, whose maxima were taken as floats, the integers of maxima: a level is the greater for both."""
     maxima = editor.producer(node.inputs[0], "maxpool") if node.op == "cast" else None
     floats = editor.producer(maxima.inputs[0], "cast") if maxima is not None and editor.single_use(maxima) else None
     stored = editor.producer(floats.inputs[0], "quantize") if floats is not None else None
     if stored is None or floats.attrs["to"] != "float32" or stored.attrs["to"] != node.attrs["to"]:
         return False
-    reals = editor.insert("maxpool", f"{node.output}/reals", stored.inputs, maxima.attrs, node)
-    return editor.put(node, op="quantize", inputs=(reals,), attrs=stored.attrs)
+    pooled = editor.insert("maxpool", f"{node.output}/floats", stored.inputs, maxima.attrs, node)
+    return editor.put(node, op="quantize", inputs=(pooled,), attrs=stored.attrs)
 
 
 def drop_fakequant(editor: GraphEditor, node: Node) -> bool:

@@ -80,9 +80,9 @@ class Device(ABC):
     worker      what one of them is, for people: a thread, a compute unit
     core_type   what those are: "Cortex-A73", "Mali-G52"
     max_mhz     their highest clock; None: not known
-    stores_halves  all float32 tensors that it stores are in half precision
-    halves      it computes with float16 tensors, which networks are lowered to
-    integers    it has kernels for 8-bit integers; quantized networks are float32 elsewhere
+    stores_fp16  all float32 tensors that it stores are in half precision
+    fp16        it computes with float16 tensors, which networks are lowered to
+    int8        it has kernels for 8-bit integers; quantized networks are float32 elsewhere
     stand_in    a CPU plays this device; say so wherever its results are shown
     owns_slots  the slots of rings beside its stages must be its own memory (``Program.slot``)
     queued      its commands run while the stage's thread does something else
@@ -91,9 +91,9 @@ class Device(ABC):
 
     kind: ClassVar[str]
     precision: str = "fp32"
-    stores_halves: bool = False
-    halves: bool = False
-    integers: bool = False
+    stores_fp16: bool = False
+    fp16: bool = False
+    int8: bool = False
     cores: tuple[int, ...] | None = None
     width: int = 1
     worker: ClassVar[str] = "thread"

@@ -210,7 +210,7 @@ def step_times(
     (trace,) = pipe.trace
     ms = np.median(np.diff(trace.marks[WARM_UP:], axis=1), axis=0) / 1e6
     starts = np.unique(trace.step_of, return_index=True)[1]
-    steps = lower(subgraph(graph, 0, len(graph.groups)), int8=part.device.integers, fp16=part.device.halves).steps
+    steps = lower(subgraph(graph, 0, len(graph.groups)), int8=part.device.int8, fp16=part.device.fp16).steps
     algorithms = (trace.algorithms[at] for at in starts)
     return list(zip(steps, algorithms, np.add.reduceat(ms, starts).tolist(), strict=True))
 
@@ -225,4 +225,4 @@ def _component(board: Board, unit: str) -> Component:
 def _layer(step: Step, algorithm: Algorithm | None, unit: Component) -> LayerWork:
     """Half precision is stored in half as many bytes."""
     layer = LayerWork.of(step, algorithm)
-    return replace(layer, bytes=layer.bytes // (2 if unit.device.stores_halves else 1))
+    return replace(layer, bytes=layer.bytes // (2 if unit.device.stores_fp16 else 1))

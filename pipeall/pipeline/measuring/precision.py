@@ -88,7 +88,7 @@ def mixed_precision(
     """
     board = board or Board.detect(gpu=False)
     single = Unit.parse(unit).component
-    if not board.component(unit).device.halves:
+    if not board.component(unit).device.fp16:
         raise ArgumentError(f"unit {unit!r}: expected a CPU component in fp16, such as big@fp16")
     if not frames:
         raise ArgumentError("frames: expected at least one")

@@ -101,7 +101,7 @@ class Builder:
         self.extents: dict[str, tuple[Any, ...]] = {}  # true shapes where sizes depend on data (``lengths``)
         self.counts: set[str] = set()  # canonical names of what they are computed of
         self.places: dict[Any, tuple[str, Any]] = {}  # of a mask: where it is set, and how often
-        self.levels: dict[str, Quantization] = {}  # as in Graph
+        self.qparams: dict[str, Quantization] = {}  # as in Graph
         self._dequantized: dict[int, tuple[np.ndarray, Quantization]] = {}  # by id: floats that lie on levels
         self.narrow: dict[str, str] = {}  # canonical name -> the type, of ``WIDER``, that the file gives it
         self.labels: set[str] = set()  # names of nodes: ONNX lets them repeat, outputs are unique
@@ -217,7 +217,7 @@ class Builder:
         return name
 
     def on_levels(self, array: np.ndarray, levels: Quantization) -> None:
-        """Floats made of constant integers; where they, or a view of all of them, are kept is in ``levels``."""
+        """Floats made of constant integers; where they, or a view of all of them, are kept is in ``qparams``."""
         self._dequantized[id(array)] = array, levels
 
     def _levels_of(self, array: np.ndarray) -> Quantization | None:
@@ -251,7 +251,7 @@ class Builder:
             raise ModelError(f"constant {name!r} has values beyond float32") from None
         self.constants[name] = kept
         if levels := self._levels_of(array):
-            self.levels[name] = levels
+            self.qparams[name] = levels
         return name
 
     def weight(self, n: OnnxNode, i: int) -> str:

@@ -102,7 +102,7 @@ def load(
     except RecursionError:
         raise ModelError(f"{source.label}: its subgraphs are nested too deep") from None
     graph = to_int8(rewritten(graph)) if rewrite else graph
-    if graph.levels:
+    if graph.qparams:
         onnx_wire.trim()
     for array in graph.constants.values():
         onnx_wire.release(array)  # read by now only to be checked
@@ -241,9 +241,9 @@ def _graph(g: Builder, name: str, outputs: Sequence[str], halves: Set[str]) -> G
         _leave(g, output, outputs, output in halves)
     read = {name for node in g.nodes for name in node.inputs}
     constants = {name: array for name, array in g.constants.items() if name in read}
-    levels = {name: levels for name, levels in g.levels.items() if name in constants}
+    qparams = {name: params for name, params in g.qparams.items() if name in constants}
     results = tuple(g.tensors[output] for output in outputs)
-    return Graph(name, tuple(g.nodes), g.tensors, constants, g.inputs, results, levels=levels, lengths=lengths)
+    return Graph(name, tuple(g.nodes), g.tensors, constants, g.inputs, results, qparams=qparams, lengths=lengths)
 
 
 def _leave(g: Builder, output: str, outputs: Sequence[str], half: bool) -> None:

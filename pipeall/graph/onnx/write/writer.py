@@ -79,7 +79,7 @@ class Writer:
 
     def weight(self, name: str, transposed: bool = False) -> str:
         """A weight, as int8 where it lies on levels; ``transposed`` under another name."""
-        array, levels = self.graph.constants[name], self.graph.levels.get(name)
+        array, levels = self.graph.constants[name], self.graph.qparams.get(name)
         if transposed:
             axis = None if levels is None or levels.axis is None else array.ndim - 1 - levels.axis
             levels = None if levels is None else Quantization(levels.scale, levels.zero_point, axis)
@@ -91,7 +91,7 @@ class Writer:
 
     def bias(self, name: str, x: str, weight: str) -> str:
         """A bias, as int32 where it lies on the levels of its layer's sums; else as it is."""
-        made, levels = self._made.get(self._moved(x)), self.graph.levels.get(weight)
+        made, levels = self._made.get(self._moved(x)), self.graph.qparams.get(weight)
         if name in self._written or made is None or made.op != "fakequant" or levels is None or any(levels.zero_point):
             return name
         array = self.graph.constants[name]
@@ -112,7 +112,7 @@ class Writer:
     def _operand(self, name: str) -> None:
         if name not in self._written:
             self._written.add(name)
-            self._store(name, self.graph.constants[name], self.graph.levels.get(name))
+            self._store(name, self.graph.constants[name], self.graph.qparams.get(name))
 
     def _store(self, name: str, array: np.ndarray, levels: Quantization | None) -> None:
         if levels is None:

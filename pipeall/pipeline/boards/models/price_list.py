@@ -93,7 +93,7 @@ def works(
     ways = [_modelled(step, whole or ISA) for step in steps]
     if precision in ("fp16", "mixed"):
         ways = [
-            way if step.node in lowered.single else algorithms.halved(step, way, half)
+            way if step.node in lowered.float32 else algorithms.halved(step, way, half)
             for step, way in zip(steps, ways, strict=True)
         ]
     if given is not None:

@@ -46,11 +46,11 @@ class Cpu(Device):
 
     kind: ClassVar[str] = "cpu"
     cluster: Cluster
-    integers: bool = True
+    int8: bool = True
     precision: str = "fp32"
 
     @property
-    def halves(self) -> bool:
+    def fp16(self) -> bool:
         return self.precision == "fp16"
 
     @property
@@ -130,13 +130,13 @@ class Cpu(Device):
         """The algorithms, with weights in half precision where that is asked for and they fit."""
         if self.precision not in ("mixed", "fp16"):
             return algorithms
-        way, steps = GEMV_HALVES if self.halves else HALF_GEMM, lowered.steps
+        way, steps = GEMV_HALVES if self.fp16 else HALF_GEMM, lowered.steps
         stored = [
-            algorithm if step.node in lowered.single else halved(step, algorithm, way)
+            algorithm if step.node in lowered.float32 else halved(step, algorithm, way)
             for step, algorithm in zip(steps, algorithms, strict=True)
         ]
         for step, algorithm in zip(steps, stored, strict=True):
-            if algorithm == GEMM and way in candidates(step) and step.node not in lowered.single:
+            if algorithm == GEMM and way in candidates(step) and step.node not in lowered.float32:
                 log.info("%s stays in single precision: it has weights beyond %d", step.node, HALF_MAX)
         return stored
 
@@ -162,7 +162,7 @@ class Cpu(Device):
                 f"{self.description}: expected cores with asimdhp for fp16, got {', '.join(self.cluster.isas)}; mixed "
                 "keeps weights in half precision on every core"
             )
-        return replace(self, integers=precision != "fp32", precision=precision)
+        return replace(self, int8=precision != "fp32", precision=precision)
 
     def clock(self, root: Path) -> tuple[float | None, str | None]:
         folder = root / f"sys/devices/system/cpu/cpu{self.cluster.cores[0]}/cpufreq"

@@ -56,7 +56,7 @@ class OpenCl(Device):
     max_mhz: ClassVar[None] = None
 
     @property
-    def stores_halves(self) -> bool:
+    def stores_fp16(self) -> bool:
         return self.precision != "fp32"
 
     @property
