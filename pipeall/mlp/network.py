@@ -95,6 +95,14 @@ class Perceptron:
             self.activations.append(activation)
         self._complete = kind == "output"
 
+    def add_layers(self, sizes: Sequence[int], activation: str = "sigmoid", output: str = "sigmoid") -> None:
+        """Adds all layers, from the input to the output, of so many neurons each. Raises as ``add_layer``."""
+        first, *hidden, last = sizes
+        self.add_layer("input", first)
+        for neurons in hidden:
+            self.add_layer("hidden", neurons, activation)
+        self.add_layer("output", last, output)
+
     def initialize(
         self,
         comm: Comm | None = None,
@@ -153,7 +161,23 @@ class Perceptron:
 
     @quiet
     def forward(self, x: np.ndarray) -> np.ndarray:
-        """Outputs of this rank's neurons (neurons, samples) for ``x`` (samples, inputs), the same on all ranks."""
+        """Computes the outputs of all layers (paper 002, equations 1 to 3).
+
+        Parameters
+        ----------
+        x
+            (samples, inputs), the same on all ranks.
+
+        Returns
+        -------
+        numpy.ndarray
+            (neurons, samples): outputs of this rank's neurons.
+
+        Raises
+        ------
+        ArgumentError
+            For another shape.
+        """
         if x.ndim != 2 or x.shape[1] != self.sizes[0] or not len(x):
             raise ArgumentError(f"input: expected (samples, {self.sizes[0]}), got {x.shape}")
         if len(x) != self._samples:
@@ -170,19 +194,35 @@ class Perceptron:
 
     @quiet
     def loss(self, target: np.ndarray) -> float:
-        """The mean loss of the last ``forward`` against ``target`` (samples, outputs), over all ranks and on each."""
+        """The mean loss of the last ``forward`` over the samples (paper 002, equation 4), the same on all ranks.
+
+        Parameters
+        ----------
+        target
+            (samples, outputs).
+
+        Raises
+        ------
+        ArgumentError
+            For another shape.
+        """
         return float(self.comm.allreduce(np.array([self.head.loss(self.y, self._target(target))]))[0])
 
     @quiet
     def backward(self) -> None:
-        """Gradients of the mean loss against the target that ``loss`` was given last."""
+        """Gradients of the mean loss against the target that ``loss`` was given last (paper 002, equations 5 to 8)."""
         self._backward(None)
 
     @quiet
     def update(self, rate: float, momentum: float | None = None) -> None:
-        """Changes the weights by the gradients of the last ``backward`` (equation 9, or as the rule says).
+        """Changes the weights by the gradients of the last ``backward`` (paper 002, equation 9, or as the rule says).
 
-        ``momentum``: in place of the rule's.
+        Parameters
+        ----------
+        rate
+            Learning rate.
+        momentum
+            In place of the rule's.
         """
         change = self._change(rate, momentum)
         if change.rule.clip is not None:
@@ -193,10 +233,27 @@ class Perceptron:
 
     @quiet
     def step(self, x: np.ndarray, target: np.ndarray, rate: float, momentum: float | None = None) -> float:
-        """A whole iteration, with the exchange of a layer under the update of its weights; not where gradients are
-        clipped, whose norm is known behind the last exchange. ``momentum``: in place of the rule's.
+        """A whole iteration. The exchange of a layer runs under the update of its weights; not where gradients are
+        clipped, whose norm is known behind the last exchange.
 
-        Returns this rank's share of the mean loss before it: the shares of the ranks add up to the loss.
+        Parameters
+        ----------
+        x, target
+            (samples, inputs) and (samples, outputs), the same on all ranks.
+        rate
+            Learning rate.
+        momentum
+            In place of the rule's.
+
+        Returns
+        -------
+        float
+            This rank's share of the mean loss before the iteration: the shares of the ranks add up to the loss.
+
+        Raises
+        ------
+        ArgumentError
+            For other shapes.
         """
         self.forward.__wrapped__(self, x)
         loss = self.head.loss(self.y, self._target(target))

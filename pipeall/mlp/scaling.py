@@ -185,10 +185,7 @@ def _iterations(setup: Setup, seconds: float, comm: Comm, count: int | None = No
     """Seconds of each iteration after the first, and the rank's traffic in them; equally many on every rank."""
     sizes = PAPER[setup.model]
     net = Perceptron(engine=setup.engine)
-    net.add_layer("input", sizes[0])
-    for neurons in sizes[1:-1]:
-        net.add_layer("hidden", neurons)
-    net.add_layer("output", sizes[-1])
+    net.add_layers(sizes)
     net.initialize(comm, mode=setup.mode)
     random = np.random.default_rng(0)
     x, t = (random.random((setup.batch, size), np.float32) for size in (sizes[0], sizes[-1]))

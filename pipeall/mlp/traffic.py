@@ -19,6 +19,7 @@ from .layout import Share, shares
 from .network import Perceptron
 from .simulator import Counting
 
+FLOAT_BYTES = 4
 PAPER = {
     "S": (3, 64, 128, 256, 64),
     "M": (2048, 4096, 4096, 4096, 2048),
@@ -76,26 +77,26 @@ def least_values(sizes: Sequence[int]) -> int:
     return sum(2 * min(a, b) for a, b in zip(sizes[1:], sizes[2:], strict=False))
 
 
-def full_seconds(sizes: Sequence[int], ranks: int, machine: Machine, item_bytes: int = 4) -> float:
+def full_seconds(sizes: Sequence[int], ranks: int, machine: Machine) -> float:
     """Seconds of an iteration of one sample in full mode, nothing overlapped.
 
     Three memory passes over a rank's weights (read forward, read and written on the way back), then the messages.
     """
     passes = 3 * dense_weights(sizes) / ranks
-    return item_bytes * passes / machine.memory + full_message_seconds(sizes, ranks, machine, item_bytes)
+    return FLOAT_BYTES * passes / machine.memory + full_message_seconds(sizes, ranks, machine)
 
 
-def full_message_seconds(sizes: Sequence[int], ranks: int, machine: Machine, item_bytes: int = 4) -> float:
+def full_message_seconds(sizes: Sequence[int], ranks: int, machine: Machine) -> float:
     """Of ``full_seconds``, the messages."""
     sent = least_values(sizes) * (ranks - 1) / ranks
     messages = 2 * (ranks - 1).bit_length() * (len(sizes) - 2)
-    return item_bytes * sent / machine.bandwidth + machine.alpha * messages
+    return FLOAT_BYTES * sent / machine.bandwidth + machine.alpha * messages
 
 
-def ghost_seconds(sizes: Sequence[int], workers: int, machine: Machine, item_bytes: int = 4) -> float:
+def ghost_seconds(sizes: Sequence[int], workers: int, machine: Machine) -> float:
     """Seconds of an iteration of one sample in ghost mode of width 1, on the rank with most weights."""
     passes = 3 * ghost_weights_of(sizes, 0, workers)
-    return item_bytes * passes / machine.memory + ghost_message_seconds(sizes, workers, machine)
+    return FLOAT_BYTES * passes / machine.memory + ghost_message_seconds(sizes, workers, machine)
 
 
 def ghost_message_seconds(sizes: Sequence[int], workers: int, machine: Machine) -> float:
@@ -178,10 +179,7 @@ def sent_bytes(sizes: Sequence[int], workers: int, mode: str) -> int:
     """Bytes that a rank sends in an iteration of one sample, counted."""
     comm = Counting(0, workers)
     net = Perceptron(engine="none")
-    net.add_layer("input", sizes[0])
-    for neurons in sizes[1:-1]:
-        net.add_layer("hidden", neurons)
-    net.add_layer("output", sizes[-1])
+    net.add_layers(sizes)
     net.initialize(comm, mode=mode)
     net.step(np.zeros((1, sizes[0]), np.float32), np.zeros((1, sizes[-1]), np.float32), 0.1)
     return comm.traffic.bytes

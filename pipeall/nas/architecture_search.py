@@ -112,19 +112,9 @@ class Search:
         wave = self.training.halving and self.training.halving.factor
         file = None if history is None else History(history, self.about())
         others = max(0, self.training.inherit - 1)
-        training = self.training
-        return Archive(
-            training.space,
-            training,
-            self.seed,
-            executor,
-            file,
-            self.budget,
-            wave,
-            others,
-            training.allows,
-            on_evaluated,
-        )
+        space, allows = self.training.space, self.training.allows
+        fixed = (space, self.training, self.seed, executor, file)
+        return Archive(*fixed, self.budget, wave, others, allows, on_evaluated)
 
     @property
     def candidates(self) -> int:
@@ -157,7 +147,7 @@ class Search:
     def worth(self, candidate: Candidate) -> float:
         """What the proxy says of a network before its training; more is better, -inf for one beyond the limits."""
         network = create(self.training.space.decode(candidate.bits), self.training.load(), self.seed)
-        if not network.architecture.blocks or not self.training.fits(network):
+        if not network.architecture.blocks or not self.training.fits(network.architecture):
             return -inf
         return proxy(self.proxy, network, self.training.load().train)
 

@@ -51,14 +51,15 @@ class CalibrationRun:
 
     def histograms(self, graph: Graph, names: Sequence[str]) -> dict[str, HistogramObserver]:
         """The values of these tensors in all samples."""
+
+        def measure() -> Vectors:
+            histograms = histograms_of(graph, names, self.samples, self.progress)
+            return {name: histogram.vector for name, histogram in histograms.items()}
+
         sizes = dict.fromkeys(names, HistogramObserver.size(len(self.samples)))
-        vectors = self._recorded("histograms", sizes, partial(self._histograms, graph, names))
+        vectors = self._recorded("histograms", sizes, measure)
         with naming(str(self.journal and self.journal.path)):
             return {name: HistogramObserver.of(name, vector) for name, vector in vectors.items()}
-
-    def _histograms(self, graph: Graph, names: Sequence[str]) -> Vectors:
-        histograms = histograms_of(graph, names, self.samples, self.progress)
-        return {name: histogram.vector for name, histogram in histograms.items()}
 
     def channel_maxima(self, graph: Graph, names: Sequence[str]) -> Vectors:
         """The largest absolute value of each channel of these images in all samples."""
@@ -84,33 +85,35 @@ class CalibrationRun:
 
     def error(self, config: QuantConfig, reference: Reference, every: int = 1, corrected: bool = False) -> float:
         """The error of the answers, on every so many samples; ``corrected``: with biases corrected on the samples."""
-        return self._number(partial(self._error, config, reference, every, corrected))
 
-    def _error(self, config: QuantConfig, reference: Reference, every: int, corrected: bool) -> float:
-        resolved = config.resolve()
-        corrections = mean_errors(resolved, reference.samples, self.progress) if corrected else None
-        network, progress = to_int8(resolved.build(corrections)), self.progress if every == 1 else silent
-        outputs = outputs_of(network, reference.samples[::every], "integers", progress)
-        return compare(reference.graph, reference.answers[::every], outputs).error
+        def measure() -> float:
+            resolved = config.resolve()
+            corrections = mean_errors(resolved, reference.samples, self.progress) if corrected else None
+            network, progress = to_int8(resolved.build(corrections)), self.progress if every == 1 else silent
+            outputs = outputs_of(network, reference.samples[::every], "integers", progress)
+            return compare(reference.graph, reference.answers[::every], outputs).error
+
+        return self._number(measure)
 
     def emulated_error(self, config: QuantConfig, reference: Reference) -> float:
         """The error of the answers, with integers emulated in floats."""
-        return self._number(partial(self._emulated_error, config, reference))
 
-    def _emulated_error(self, config: QuantConfig, reference: Reference) -> float:
-        outputs = outputs_of(config.resolve().build(), reference.samples, "", silent)
-        return compare(reference.graph, reference.answers, outputs).error
+        def measure() -> float:
+            outputs = outputs_of(config.resolve().build(), reference.samples, "", silent)
+            return compare(reference.graph, reference.answers, outputs).error
+
+        return self._number(measure)
 
     def comparison(self, config: QuantConfig, graph: Graph, agreement: Agreement | None) -> Comparison:
         """The answers of the quantized network beside the answers of the floats, for all samples."""
-        sizes = {"": Comparison.size(graph)}
-        vectors = self._recorded("comparison", sizes, partial(self._comparison, config, graph, agreement))
-        return Comparison.of(graph, vectors[""])
 
-    def _comparison(self, config: QuantConfig, graph: Graph, agreement: Agreement | None) -> Vectors:
-        floats = outputs_of(graph, self.samples, "floats", self.progress)
-        quantized = outputs_of(config.resolve().build(), self.samples, "integers", self.progress)
-        return {"": compare(graph, floats, quantized, agreement).vector}
+        def measure() -> Vectors:
+            floats = outputs_of(graph, self.samples, "floats", self.progress)
+            quantized = outputs_of(config.resolve().build(), self.samples, "integers", self.progress)
+            return {"": compare(graph, floats, quantized, agreement).vector}
+
+        vectors = self._recorded("comparison", {"": Comparison.size(graph)}, measure)
+        return Comparison.of(graph, vectors[""])
 
     def _number(self, measure: Callable[[], float]) -> float:
         return float(self._recorded("error", {"": 1}, lambda: {"": np.array([measure()])})[""][0])

@@ -17,7 +17,21 @@ from .size_network import Layer, Network
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a layer, or several together, cost. ``read_bytes`` and ``written_bytes`` are activations."""
+    """What a layer, or several together, cost for a frame (paper 004).
+
+    Attributes
+    ----------
+    parameters : int
+        Learnt numbers.
+    macs : int
+        Multiply-accumulates of convolutions, fully connected layers and products, without those of a bias.
+    element_ops : int
+        What other layers compute, one for each element and step of their formula.
+    weight_bytes : int
+        Of parameters and statistics.
+    read_bytes, written_bytes : int
+        Of activations.
+    """
 
     parameters: int = 0
     macs: int = 0
@@ -31,6 +45,7 @@ class Cost:
 
     @property
     def flops(self) -> int:
+        """Two for each multiply-accumulate."""
         return 2 * self.macs
 
     @property

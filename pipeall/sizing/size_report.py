@@ -16,23 +16,14 @@ from .residence import arena, slot_bytes
 from .scalability import Law, fit
 from .size_network import FLOAT_BYTES, Network, layers_of, of_graph
 
-COLUMNS = (
-    "layer", "op", "output", "parameters", "macs", "flops", "element_ops", "weight_bytes", "read_bytes",
-    "written_bytes", "intensity",
-)  # fmt: skip
+FIGURES = ("parameters", "macs", "flops", "element_ops", "weight_bytes", "read_bytes", "written_bytes")
+COLUMNS = ("layer", "op", "output", *FIGURES, "intensity")
+TERM = ("term", "meaning", "quantity", "factor", "value", "beyond_macs")
 
 
 def figures(cost: Cost) -> dict[str, Any]:
-    return {
-        "parameters": cost.parameters,
-        "macs": cost.macs,
-        "flops": cost.flops,
-        "element_ops": cost.element_ops,
-        "weight_bytes": cost.weight_bytes,
-        "read_bytes": cost.read_bytes,
-        "written_bytes": cost.written_bytes,
-        "intensity": round(cost.intensity, 3),
-    }
+    """A cost as numbers by name."""
+    return {name: getattr(cost, name) for name in FIGURES} | {"intensity": round(cost.intensity, 3)}
 
 
 def network_report(network: Network) -> dict[str, Any]:
@@ -94,41 +85,29 @@ def convention_report(network: Network, convention: str) -> dict[str, Any]:
         "convention": convention,
         "value": conventions.counted(network, convention),
         "macs": conventions.counted(network, "macs"),
-        "terms": [
-            {
-                "term": term.term,
-                "meaning": term.meaning,
-                "quantity": term.quantity,
-                "factor": term.factor,
-                "value": term.value,
-                "beyond_macs": term.beyond_macs,
-            }
-            for term in terms
-        ],
+        "terms": [{name: getattr(term, name) for name in TERM} for term in terms],
     }
 
 
 def algorithm_rows(network: Network) -> list[dict[str, Any]]:
     """A row for each convolution and algorithm: operations and bytes, and what they are beside the direct one's."""
-    rows = []
-    for layer in network.layers:
-        direct, *others = algorithm_costs(network, layer) or [None]
-        for choice in others:
-            rows.append(
-                {
-                    "layer": layer.name,
-                    "algorithm": choice.algorithm,
-                    "flops": round(choice.flops),
-                    "prepare_flops": round(choice.prepare),
-                    "activation_bytes": choice.activations,
-                    "weight_bytes": choice.weights,
-                    "fewer_operations": direct.flops / choice.flops,
-                    "fewer_with_prepare": direct.flops / (choice.flops + choice.prepare),
-                    "more_activations": choice.activations / direct.activations,
-                    "more_weights": choice.weights / direct.weights,
-                }
-            )
-    return rows
+    costs = ((layer, algorithm_costs(network, layer)) for layer in network.layers)
+    return [
+        {
+            "layer": layer.name,
+            "algorithm": choice.algorithm,
+            "flops": round(choice.flops),
+            "prepare_flops": round(choice.prepare),
+            "activation_bytes": choice.activations,
+            "weight_bytes": choice.weights,
+            "fewer_operations": algorithms[0].flops / choice.flops,
+            "fewer_with_prepare": algorithms[0].flops / (choice.flops + choice.prepare),
+            "more_activations": choice.activations / algorithms[0].activations,
+            "more_weights": choice.weights / algorithms[0].weights,
+        }
+        for layer, algorithms in costs
+        for choice in algorithms[1:]
+    ]
 
 
 def format_rows(network: Network, graph: Graph | None, processor: str) -> list[dict[str, Any]]:

@@ -53,7 +53,21 @@ def space(network: Network) -> LectureSpace:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes that training takes at one batch size, peak of a step. ``total`` is the sum of all."""
+    """Bytes that training takes at one batch size, at the peak of a step: float32, in PyTorch's eager mode.
+
+    Attributes
+    ----------
+    weights, weight_gradients : int
+        Of the learnt numbers, and as many of their gradients.
+    optimizer : int
+        Of its states: none for sgd, one for each weight with momentum, two with adam.
+    statistics : int
+        Running means and variances.
+    saved : int
+        Activations that are still kept for the backward pass.
+    transient : int
+        Gradients of activations that are alive.
+    """
 
     weights: int
     weight_gradients: int
@@ -64,6 +78,7 @@ class Memory:
 
     @property
     def total(self) -> int:
+        """The sum of all."""
         return sum(getattr(self, name) for name in self.__slots__)
 
 

@@ -15,10 +15,7 @@ def network(sizes, head=HEADS[0], comm=None, **options):
     """A network that is initialized; ``options`` of Perceptron and of initialize."""
     hidden, output, loss = head
     net = Perceptron(loss=loss, **{key: value for key, value in options.items() if key not in LAYOUT})
-    net.add_layer("input", sizes[0])
-    for neurons in sizes[1:-1]:
-        net.add_layer("hidden", neurons, hidden)
-    net.add_layer("output", sizes[-1], output)
+    net.add_layers(sizes, hidden, output)
     net.initialize(comm, **{key: value for key, value in options.items() if key in LAYOUT})
     return net
 

@@ -268,10 +268,7 @@ def _network(sizes: list[int], comm: Comm, options: dict[str, Any]) -> Perceptro
     net = Perceptron(
         _loss(options), options["seed"], options["dtype"], options["engine"], options["threads"], _rule(options)
     )
-    net.add_layer("input", sizes[0])
-    for neurons in sizes[1:-1]:
-        net.add_layer("hidden", neurons, options["activation"])
-    net.add_layer("output", sizes[-1], options["output"])
+    net.add_layers(sizes, options["activation"], options["output"])
     split = {name: options[name] for name in ("mode", "ghost_width", "ghost_gradient", "master", "bit_equal")}
     net.initialize(comm, **split)
     return net

@@ -31,12 +31,8 @@ from .weighted_network import WeightedNetwork, create, to_graph
 ERROR_SHARE = 0.75  # of the error of a constant guess: a network below it has learned something, and is pruned
 TOGETHER = {"dense": 1, "conv": 4}  # neurons that are pruned at once
 TRAINED, PRUNED, SHARED = "trained", "pruned", "shared"  # kinds of files in the folder
-ALONE = {
-    "halving": None,
-    "pruning": None,
-    "pretrained": None,
-    "inherit": 1,
-}  # of the training of one network: its defaults
+# Defaults of what belongs to the training of one network
+ALONE = {"halving": None, "pruning": None, "pretrained": None, "inherit": 1}
 
 
 @dataclass(frozen=True)
@@ -106,7 +102,7 @@ class Training:
         network = self._begun(candidate, seed, [] if parent is None else [parent, *others][: self.inherit])
         if self.pretrained and parent is None:
             network = with_pretrained(network, _classifier(self.pretrained), data.train.x)
-        if not self.fits(network):
+        if not self.fits(network.architecture):
             networks.save(self._path(candidate, TRAINED), network)
             return self._score(network, inf, inf, 0.0)
         ladder = _Ladder(self, hyper.cycles, earlier)
@@ -130,12 +126,12 @@ class Training:
         tried = [create(architecture, data, seed, trained) for trained in sets]
         if len(tried) == 1:
             return tried[0]
-        return min(tried, key=lambda network: self._error(calibrated(network, data.train.x)))
+        return min(tried, key=lambda network: self._figures(calibrated(network, data.train.x))[0])
 
     def _score_of_shared(self, candidate: Candidate, hyper: Hyper) -> Score:
         """With shared weights."""
         final = taken(self.space.decode(candidate.bits), self.shared())
-        fits = self.fits(final)
+        fits = self.fits(final.architecture)
         if fits:
             final = self.supernet.tuned(final, self.load().train, self.recipe)
         networks.save(self._path(candidate, TRAINED), final)
@@ -164,9 +160,6 @@ class Training:
         again = hyper._replace(cycles=min(hyper.cycles, self.pruning.cycles))
         return train(small, self.load().train, again, seed, self.recipe)[0], share
 
-    def _error(self, network: WeightedNetwork) -> float:
-        return self._figures(network)[0]
-
     def _figures(self, network: WeightedNetwork) -> tuple[float, float | None]:
         """Error and accuracy on the samples that judge; no accuracy where an output is not finite."""
         data = self.load()
@@ -183,13 +176,10 @@ class Training:
         """Whether the candidate's network keeps the target's limits, if there are any."""
         if self.target is None or not self.target.limits:
             return True
-        return self._fits(self.space.decode(candidate.bits))
+        return self.fits(self.space.decode(candidate.bits))
 
-    def fits(self, network: WeightedNetwork) -> bool:
-        """Whether the network keeps the target's limits."""
-        return self._fits(network.architecture)
-
-    def _fits(self, architecture: Architecture) -> bool:
+    def fits(self, architecture: Architecture) -> bool:
+        """Whether a network keeps the target's limits."""
         return self.target is None or _placed(self, architecture).fits(self.target)
 
     def _score(self, network: WeightedNetwork, fitness: float, error: float, share: float) -> Score:
@@ -221,7 +211,7 @@ class _Ladder:
     def __call__(self, passes: int, network: WeightedNetwork) -> bool:
         if passes not in self.bounds:
             return False
-        self.errors.append(self.training._error(calibrated(network, self.training.load().train.x)))
+        self.errors.append(self.training._figures(calibrated(network, self.training.load().train.x))[0])
         return self.errors[-1] > self.bounds[passes]
 
 
