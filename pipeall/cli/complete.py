@@ -16,6 +16,7 @@ from click.shell_completion import CompletionItem
 
 from ..errors import PipeallError
 from ..pipeline.boards.board import Board
+from ..pipeline.boards.default_plan import NAMED
 from ..pipeline.boards.models.board_model import FOLDER
 from .model_argument import NAMES
 
@@ -46,10 +47,10 @@ def boards(context: click.Context, parameter: click.Parameter, begun: str) -> li
 
 
 def plans(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Single components, orders such as G-B-L, all at once such as B+L+G, and .json files."""
+    """Named plans, single components, orders such as G-B-L, all at once such as B+L+G, and .json files."""
     letters = list(_components(context).values())
     together = ["+".join(letters)] if len(letters) > 1 else []
-    return _items(begun, [*_components(context), *_orders(letters), *together], (".json",))
+    return _items(begun, [*NAMED, *_components(context), *_orders(letters), *together], (".json",))
 
 
 def orders(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:

@@ -7,8 +7,9 @@ import click
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
-from ..pipeline.boards.default_plan import default_plan
+from ..pipeline.boards.default_plan import NAMED, default_plan, named_plan
 from ..pipeline.planning.plan import Plan
+from ..pipeline.planning.profile import Profile
 from ..pipeline.planning.units import Unit
 from . import complete
 
@@ -19,14 +20,16 @@ def plan_option(help: str) -> click.Option:
 
 def chosen_plan(graph: Graph, board: Board, plan: str | None) -> Plan:
     """The plan of ``--plan``, or the board's default for this network."""
-    return default_plan(graph, board)[0] if plan is None else read_plan(plan, graph)
+    return default_plan(graph, board)[0] if plan is None else read_plan(plan, graph, board)
 
 
-def read_plan(text: str, graph: Graph) -> Plan:
-    """The plan of a .json file, or of its text; components in order without cuts share the MACs.
+def read_plan(text: str, graph: Graph, board: Board, profile: Profile | None = None) -> Plan:
+    """The plan of a .json file, of a name ("peak", "parallel"), or of its text.
 
-    Raises ArgumentError where it is neither.
+    Components in order without cuts share the MACs. Raises ArgumentError where it is none of these.
     """
+    if text in NAMED:
+        return named_plan(text, graph, board, profile)
     if text.lower().endswith(".json"):
         return Plan.load(text, graph)
     if "-" in text and not set(text) & set(":+*()"):

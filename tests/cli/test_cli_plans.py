@@ -24,6 +24,18 @@ def test_run_takes_a_plan_file_and_writes_a_trace(tmp_path):
 
 
 @two_clusters
+def test_run_takes_named_plans(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIPEALL_CACHE", str(tmp_path))
+    refused = invoke("info", "tiny", "--plan", "peak")
+    assert refused.exit_code == 2 and "plan peak: expected times of" in refused.stderr
+    found = document("simulate", "squeezenet", "--board", "rk3588")["runs"]
+    for mode in ("peak", "parallel"):
+        (expected,) = (row["plan"] for row in found if row["mode"] == mode)
+        (named,) = document("simulate", "squeezenet", "--board", "rk3588", "--plan", mode)["runs"]
+        assert named["plan"] == expected
+
+
+@two_clusters
 def test_run_rebalances_by_a_profile_of_the_network(tmp_path):
     mine, other = tmp_path / "mine.json", tmp_path / "other.json"
     document("profile", "squeezenet", "--units", "B,L", "-o", mine, *QUICK)

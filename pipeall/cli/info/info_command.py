@@ -11,6 +11,7 @@ from ...errors import ArgumentError, ModelError
 from ...graph.ir import Graph
 from ...graph.onnx.read.inputs import Shapes
 from ...graph.partition import Cut, Group, configurations, subgraph
+from ...pipeline.boards.board import Board
 from ...pipeline.measuring.footprint import footprint
 from ...pipeline.planning.plan import Plan
 from ...sizing import size_report as report
@@ -52,7 +53,7 @@ def info(
     if plan is not None:
         if graph is None:
             raise ModelError(refusal)
-        stages = read_plan(plan, graph)
+        stages = read_plan(plan, graph, Board.detect())
         content["plan"] = _stages(graph, stages)
         if here:
             content["here"] = [asdict(stage) | {"total": stage.total} for stage in footprint(graph, stages)]

@@ -64,7 +64,7 @@ from .run_text import Shown, print_figures, print_line
 @picture_options
 @under(
     "The pipeline",
-    plan_option("big, G-B-L (equal MACs), G-B-L:3,5, Bx2-L:3, B+L+G or a .json."),
+    plan_option("peak, parallel, G-B-L (equal MACs), G-B-L:3,5, Bx2-L:3 or a .json."),
     click.option("--slots", type=click.IntRange(1, MAX_SLOTS), default=2, show_default=True, help="Per hand-over."),
     click.option(
         "--rebalance",

@@ -39,7 +39,7 @@ from ..tables import print_table, print_text
 @model_argument
 @board_option
 @profile_option("Of your own board, in place of --board.")
-@plan_option("Such as G-B-L:3,5 or a .json; default Peak, Parallel and the best plan.")
+@plan_option("Such as G-B-L:3,5, peak, parallel or a .json; default these two and the best.")
 @click.option("--frames", type=click.IntRange(1, MAX_FRAMES), default=1000, show_default=True)
 @positive_option("--period-ms", help="Between two frames of a camera; default: one is always ready.")
 @click.option("--slots", type=click.IntRange(1, MAX_SLOTS), default=2, show_default=True, help="Per hand-over.")
@@ -80,12 +80,11 @@ def simulate(
     if (board is None) == (profile_path is None):
         raise ArgumentError("simulate: expected either --board NAME or --profile FILE, for the times")
     graph = load_model(model, input_shape, finer)
-    chosen = read_plan(plan, graph) if plan is not None else None
-    if profile_path is not None:
-        profile = Profile.load(profile_path)
+    profile, there = Profile.load(profile_path) if profile_path is not None else None, load_board(board)
+    if profile is not None:
         profile.check_network(graph)
-    else:
-        profile = load_board(board).model.profile(graph, chosen and list(dict.fromkeys(chosen.units)))
+    chosen = read_plan(plan, graph, there, profile) if plan is not None else None
+    profile = profile or there.model.profile(graph, chosen and list(dict.fromkeys(chosen.units)))
     plans = {"plan": chosen} if chosen else _contest(graph, profile)
     options = {"slots": slots, "depth": depth, "period_ms": period_ms, "seed": seed}
     queue = depth is not None or period_ms is not None
@@ -101,7 +100,7 @@ def simulate(
             print_json("simulation", network=graph.name, **options, queue=queue, about=dict(profile.about), runs=rows)
             return
         _show(graph, rows, queue)
-        for line in times_lines(profile, load_board(board) if board else None):
+        for line in times_lines(profile, there):
             print_text(line)
 
 

@@ -9,7 +9,7 @@ from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ..planning.plan import Plan
 from ..planning.profile import Profile
-from ..planning.search import search
+from ..planning.search import search, singles
 from ..planning.units import traits_of
 from .board import Board
 from .profile_cache import cached, real_components
@@ -18,6 +18,8 @@ BUSY = (
     "{network}: its plan is by a profile that was measured while other programs took {cores:.1f} cores; "
     "pipeall profile measures it anew, best while nothing else runs"
 )
+
+NAMED = ("peak", "parallel")  # plans that a board gives
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,21 @@ def default_plan(graph: Graph, board: Board, profile: Profile | None = None) -> 
     )
     log.debug("default plan of %s: %s %s", graph.name, plan, why)
     return plan, why
+
+
+def named_plan(name: str, graph: Graph, board: Board, profile: Profile | None = None) -> Plan:
+    """ "parallel": the network on every real component independently; "peak": on the fastest one alone.
+
+    The fastest is so in ``profile``, in what the board's model says, or in the cached profile of this network. Raises
+    ArgumentError where there is none of them.
+    """
+    real = real_components(board)
+    if name == "parallel":
+        return Plan.parallel(real)
+    times = profile or (board.model.profile(graph) if board.model else cached(graph, board))
+    if times is None:
+        raise ArgumentError(f"plan peak: expected times of {graph.name} to choose by: pipeall profile measures them")
+    return singles(times, [component for component in real if component in times.units])[0]
 
 
 def balanced(graph: Graph, board: Board) -> Plan:

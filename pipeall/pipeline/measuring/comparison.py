@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, isfinite
+from math import ceil
 from statistics import mean
 from typing import Any
 
-from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...progress import Progress, silent
 from ..boards.board import Board
@@ -16,7 +15,7 @@ from ..planning.plan import Plan
 from ..planning.plan_table import PredictedPlan
 from ..planning.predict import Prediction, predict
 from ..planning.profile import Profile, disturbed
-from ..planning.search import search
+from ..planning.search import search, singles
 from ..planning.simulate import simulate
 from ..planning.uncertainty import interval
 from ..planning.units import traits_of
@@ -62,12 +61,9 @@ def baselines(
     """
     several = [name for name in components if not traits_of(name).all]
     result = search(graph, profile, units=several or components, top=top, floating=floating)
-    able = [name for name in components if all(map(isfinite, profile.units[name].ms))]
-    if not able:
-        raise ArgumentError(f"{graph.name}: expected a component that can run all of it, got {', '.join(components)}")
-    single = sorted(map(Plan.single, able), key=lambda plan: predict(profile, plan).period_ms)
-    able = [name for name in able if name in several]
-    return Baselines(tuple(single), Plan.parallel(able) if len(able) > 1 else None, result.ranked)
+    single = singles(profile, components)
+    able = [name for name in several if Plan.single(name) in single]
+    return Baselines(single, Plan.parallel(able) if len(able) > 1 else None, result.ranked)
 
 
 @dataclass(frozen=True, slots=True)

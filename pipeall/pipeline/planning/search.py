@@ -346,3 +346,15 @@ def _no_plan(
         f"{name} not groups {', '.join(map(str, indices))}" for name, indices in refused.items() if indices
     )
     return ArgumentError(f"no plan for {graph.name}: expected units that can each run consecutive groups; {lacking}")
+
+
+def singles(profile: Profile, components: Sequence[str]) -> tuple[Plan, ...]:
+    """The whole network on each component that can run it, the fastest (Peak) first.
+
+    Raises ArgumentError where none can run the whole network.
+    """
+    able = [name for name in components if all(map(isfinite, profile.units[name].ms))]
+    if not able:
+        got = ", ".join(components)
+        raise ArgumentError(f"{profile.network}: expected a component that can run all of it, got {got}")
+    return tuple(sorted(map(Plan.single, able), key=lambda plan: predict(profile, plan).period_ms))
