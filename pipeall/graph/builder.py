@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,34 @@ import numpy as np
 
 from .ir import Graph, Node, Quantization, Tensor
 from .ops import attributes, infer_shape
+
+
+def fresh(name: str, *known: Container[str]) -> str:
+    """This name or a longer one, which none of these knows."""
+    while any(name in names for names in known):
+        name += "'"
+    return name
+
+
+def with_nodes(source: Graph, nodes: Iterable[Node], tensors: Mapping[str, Tensor],
+               constants: Mapping[str, np.ndarray] | None = None, qparams: Mapping[str, Quantization] | None = None,
+               **changes: Any) -> Graph:  # fmt: skip
+    """The graph with these nodes in place of its own, and of the tensors and constants those that it has then."""
+    nodes = tuple(nodes)
+    read = {name for node in nodes for name in node.inputs}
+    there = {tensor.name for tensor in changes.get("inputs", source.inputs)} | {node.output for node in nodes}
+    return replace(
+        source,
+        nodes=nodes,
+        tensors={name: tensor for name, tensor in tensors.items() if name in there},
+        constants={
+            name: array
+            for name, array in (source.constants if constants is None else constants).items()
+            if name in read
+        },
+        qparams={name: of for name, of in (source.qparams if qparams is None else qparams).items() if name in read},
+        **changes,
+    )
 
 
 class GraphBuilder:
@@ -23,22 +51,25 @@ class GraphBuilder:
         self.qparams: dict[str, Quantization] = dict(source.qparams)
         self._taken = {*source.tensors, *source.constants}
 
+    def put(self, node: Node, tensor: Tensor) -> str:
+        """Adds a node as it is and the tensor that it makes; returns the tensor's name."""
+        self.nodes.append(node)
+        self.tensors[tensor.name] = tensor
+        return tensor.name
+
     def copy(self, node: Node, **changes: Any) -> str:
         """Adds a node of the source with some fields changed; returns the name of its output."""
         copied = replace(node, **changes)
-        tensor = self.source.tensors[node.output]
-        self.nodes.append(copied)
-        self.tensors[copied.output] = replace(tensor, name=copied.output)
-        return copied.output
+        return self.put(copied, replace(self.source.tensors[node.output], name=copied.output))
 
     def add(self, op: str, name: str, inputs: Sequence[str], output: str | None = None, **attrs: Any) -> str:
         """Adds a node of float32; returns the name of its output: ``output``, or the node's name or a longer one."""
         attrs = attributes(op, **attrs)
         shapes = [(self.constants[x] if x in self.constants else self.tensors[x]).shape for x in inputs]
         output = output or self.fresh(name)
-        self.nodes.append(Node(name, op, tuple(inputs), output, attrs))
-        self.tensors[output] = Tensor(output, infer_shape(op, attrs, shapes, name))
-        return output
+        return self.put(
+            Node(name, op, tuple(inputs), output, attrs), Tensor(output, infer_shape(op, attrs, shapes, name))
+        )
 
     def constant(self, name: str, array: np.ndarray) -> str:
         """Adds a float32 constant under this name or a longer one; returns the name."""
@@ -47,8 +78,8 @@ class GraphBuilder:
         return name
 
     def fresh(self, name: str) -> str:
-        while name in self._taken:
-            name += "'"
+        """A name that nothing has yet, this or a longer one, which is taken from now on."""
+        name = fresh(name, self._taken)
         self._taken.add(name)
         return name
 
@@ -60,14 +91,8 @@ class GraphBuilder:
             if node.output in needed:
                 needed_nodes.append(node)
                 needed.update(node.inputs)
-        inputs = {tensor.name for tensor in self.source.inputs}
-        names = {node.output for node in needed_nodes} | inputs
-        return replace(
-            self.source,
-            nodes=tuple(reversed(needed_nodes)),
-            tensors={name: tensor for name, tensor in self.tensors.items() if name in names},
-            constants={name: array for name, array in self.constants.items() if name in needed},
-            qparams={name: params for name, params in self.qparams.items() if name in needed},
-            outputs=tuple(self.tensors[name] for name in outputs),
-            lengths=lengths,
+        leaving = tuple(self.tensors[name] for name in outputs)
+        nodes = reversed(needed_nodes)
+        return with_nodes(
+            self.source, nodes, self.tensors, self.constants, self.qparams, outputs=leaving, lengths=lengths
         )

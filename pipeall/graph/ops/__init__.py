@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ __all__ = [
     "macs",
     "run_graph",
     "selects",
+    "unclamped",
 ]
 
 
@@ -37,6 +39,11 @@ def macs(node: Node, graph: Graph) -> int:
 def selects(node: Node) -> bool:
     """Whether every value that a node makes is one that it reads."""
     return has(node.op, Trait.SELECTS) or (node.op == "resize" and node.attrs["mode"] == "nearest")
+
+
+def unclamped(node: Node) -> bool:
+    """Whether a node that ends in clamp(lo, hi) leaves all values as they are."""
+    return (node.attrs["lo"], node.attrs["hi"]) == (-inf, inf)
 
 
 # ---- execution ----

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..builder import GraphBuilder, with_nodes
 from ..ir import Graph, Node, Quantization, Tensor
 from ..ops import attributes, selects
 from ..partition import Border
@@ -41,18 +42,17 @@ def _single(levels: Quantization) -> Levels:
     return levels.scale[0], levels.zero_point[0]
 
 
-class _FloatGraph:
+class _FloatGraph(GraphBuilder):
     """A graph becoming one on real numbers: ``named`` says which tensor has those of a quantized one by now."""
 
     def __init__(self, graph: Graph, borders: Sequence[Border]) -> None:
-        self.source, self.inner = graph, borders
+        super().__init__(graph)
+        self.inner = borders
         crossing = [tensor for border in borders for tensor in border.tensors]
         self.left = {tensor.name for tensor in (*graph.leaving, *graph.leaves, *crossing)}
         self.named: dict[str, str] = {}
-        self._known = set(graph.tensors.keys() | graph.constants.keys())
         self.tensors = {tensor.name: tensor for tensor in _plain(graph.inputs)}
         self.constants = {name: self._constant(name) for name in graph.constants}
-        self.nodes: list[Node] = []
 
     def graph(self) -> Graph:
         self._enter(self.source.inputs)
@@ -60,12 +60,8 @@ class _FloatGraph:
         for place, node in enumerate(self.source.nodes):
             self.borders += [self._cross(border) for border in self.inner if border.nodes == place]
             self._add(node)
-        read = {name for node in self.nodes for name in node.inputs}
-        constants = {name: array for name, array in self.constants.items() if name in read}
         ends = {end: _plain(getattr(self.source, end)) for end in ("inputs", "outputs", "leaves")}
-        return replace(
-            self.source, nodes=tuple(self.nodes), tensors=self.tensors, constants=constants, qparams={}, **ends
-        )
+        return with_nodes(self.source, self.nodes, self.tensors, self.constants, {}, **ends)
 
     def _enter(self, tensors: Sequence[Tensor]) -> None:
         """Makes real numbers of the integers that come in."""
@@ -124,15 +120,12 @@ class _FloatGraph:
 
     def _fresh(self, name: str) -> str:
         """A name that nothing has, nor is named after."""
-        while not self._known.isdisjoint((name, f"{name}/steps", f"{name}/number")):
+        while not self._taken.isdisjoint((name, f"{name}/steps", f"{name}/number")):
             name += "'"
-        self._known.add(name)
-        return name
+        return self.fresh(name)
 
     def _put(self, op: str, inputs: tuple[str, ...], out: Tensor, attrs: Mapping[str, Any], name: str = "") -> str:
-        self.tensors[out.name] = out
-        self.nodes.append(Node(name or out.name, op, inputs, out.name, attrs))
-        return out.name
+        return self.put(Node(name or out.name, op, inputs, out.name, attrs), out)
 
     def _step(self, op: str, x: str, number: float | None, shape: tuple[int, ...], name: str, **attrs: Any) -> str:
         inputs = (x,)

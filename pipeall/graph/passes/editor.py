@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..builder import fresh, with_nodes
 from ..ir import Graph, Node, Tensor
 from ..ops import infer_shape
 
@@ -67,15 +68,11 @@ class GraphEditor:
 
     def graph(self) -> Graph:
         nodes = tuple(self.nodes[output] for output in self.ordered())
-        names = {tensor.name for tensor in self.source.inputs} | self.nodes.keys()
-        tensors = {name: tensor for name, tensor in self.tensors.items() if name in names}
-        constants = {name: array for name, array in self.constants.items() if name in self.consumers}
-        shapes = self.shapes | {name: array.shape for name, array in constants.items()}
+        shapes = self.shapes | {name: array.shape for name, array in self.constants.items()}
         for node in nodes:  # every rule keeps the node table's terms
             made = infer_shape(node.op, node.attrs, [shapes[name] for name in node.inputs], node.name)
             assert made == shapes[node.output], f"rewriting changed {node.output} from {shapes[node.output]} to {made}"
-        qparams = {name: params for name, params in self.qparams.items() if name in constants}
-        return replace(self.source, nodes=nodes, tensors=tensors, constants=constants, qparams=qparams)
+        return with_nodes(self.source, nodes, self.tensors, self.constants, self.qparams)
 
     # -- what a rule asks --
 
@@ -83,6 +80,18 @@ class GraphEditor:
         """The node that makes a tensor, if it is one of ``ops``."""
         node = self.nodes.get(name)
         return node if node is not None and node.op in ops else None
+
+    def producer_for_one(self, name: str, *ops: str) -> Node | None:
+        """The same, if the tensor has one consumer, and that is a node."""
+        node = self.producer(name, *ops)
+        return node if node is not None and self.single_use(node) else None
+
+    def before_reshapes(self, name: str, for_one: bool = False) -> str:
+        """What reshapes make a tensor of; ``for_one``: reshapes whose output has one consumer."""
+        producer = self.producer_for_one if for_one else self.producer
+        while (node := producer(name, "reshape")) is not None:
+            name = node.inputs[0]
+        return name
 
     def consumers_of(self, name: str) -> list[Node]:
         """The nodes that read a tensor, in order."""
@@ -128,8 +137,7 @@ class GraphEditor:
 
     def insert(self, op: str, name: str, inputs: tuple[str, ...], attrs: Mapping[str, Any], consumer: Node) -> str:
         """Adds a float32 node ahead of one that will read it; returns the name, this or a longer one."""
-        while name in self.constants or name in self.shapes:
-            name += "'"
+        name = fresh(name, self.constants, self.shapes)
         self.shapes[name] = infer_shape(op, attrs, [self.shapes[x] for x in inputs], name)
         self.tensors[name] = Tensor(name, self.shapes[name])
         self.nodes[name] = Node(name, op, inputs, name, attrs)
@@ -142,8 +150,7 @@ class GraphEditor:
 
     def constant(self, name: str, array: np.ndarray) -> str:
         """Adds a constant under this name or, where it is in use, a longer one; returns the name."""
-        while name in self.constants or name in self.shapes:
-            name += "'"
+        name = fresh(name, self.constants, self.shapes)
         self.constants[name] = array.astype(np.float32)
         self.shapes[name] = array.shape
         return name

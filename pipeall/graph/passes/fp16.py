@@ -19,6 +19,7 @@ import numpy as np
 
 from ...arguments import a, checked, several, text
 from ...errors import ArgumentError, ModelError
+from ..builder import GraphBuilder, with_nodes
 from ..ir import Graph, Node, Tensor
 from ..ops import Trait, has, selects
 from ..partition import Border
@@ -76,14 +77,15 @@ def fp16_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph, tuple[
     return (made.graph(), tuple(made.borders)) if made.fp16_nodes else (graph, tuple(borders))
 
 
-class _Fp16Graph:
+class _Fp16Graph(GraphBuilder):
     """A graph becoming one on halves.
 
     float32, float16  name of a tensor -> the tensor that has its elements in this type by now
     """
 
     def __init__(self, graph: Graph, borders: Sequence[Border]) -> None:
-        self.source, self.inner = graph, borders
+        super().__init__(graph)
+        self.inner = borders
         crossing = [tensor for border in borders for tensor in border.tensors]
         self.kept = kept_float32(graph)
         self.left = {tensor.name for tensor in (*graph.leaving, *graph.leaves, *crossing)}
@@ -149,10 +151,8 @@ class _Fp16Graph:
     # ---- the graph ----
 
     def graph(self) -> Graph:
-        self.tensors: dict[str, Tensor] = {tensor.name: tensor for tensor in self.source.inputs}
         self.float32 = {tensor.name: tensor.name for tensor in self.source.inputs}
         self.float16: dict[str, str] = {}
-        self.nodes: list[Node] = []
         self.borders: list[Border] = []
         for place, node in enumerate(self.source.nodes):
             for border in self.inner:
@@ -160,27 +160,23 @@ class _Fp16Graph:
                     self.borders.append(replace(border, nodes=len(self.nodes)))
                     self.float16.clear()  # a frame that comes in here has none of them
             self._add(node)
-        return replace(self.source, nodes=tuple(self.nodes), tensors=self.tensors)
+        return with_nodes(self.source, self.nodes, self.tensors)
 
     def _add(self, node: Node) -> None:
         name, in_half = node.output, node.output in self.fp16_nodes
         find: Callable[[str], str] = self._in_float16 if in_half else self._in_float32
         inputs = tuple(find(x) if x in self.source.tensors else x for x in node.inputs)
-        out, source = self._out(name, HALF if in_half else REAL), self.source.tensors[name]
-        self.tensors[out] = replace(source, name=out, dtype=HALF) if in_half else source
-        (self.float16 if in_half else self.float32)[name] = out
-        self.nodes.append(replace(node, inputs=inputs, output=out))
+        out = self._out(name, HALF) if in_half else self.source.tensors[name]
+        (self.float16 if in_half else self.float32)[name] = out.name
+        self.put(replace(node, inputs=inputs, output=out.name), out)
         if in_half and name in self.left:
             self._in_float32(name)
 
-    def _out(self, name: str, dtype: str) -> str:
-        """Of a tensor in a type: its own name in float32, one that nothing has in float16."""
-        if dtype == REAL:
-            return name
-        name = f"{name}/half"
-        while name in self.source.tensors or name in self.source.constants or name in self.tensors:
-            name += "'"
-        return name
+    def _out(self, name: str, dtype: str) -> Tensor:
+        """A tensor in a type: under its own name in float32, under a new one in float16."""
+        return replace(
+            self.source.tensors[name], name=name if dtype == REAL else self.fresh(f"{name}/half"), dtype=dtype
+        )
 
     def _in_float32(self, name: str) -> str:
         if name not in self.float32:
@@ -195,6 +191,4 @@ class _Fp16Graph:
 
     def _cast(self, name: str, x: str, dtype: str) -> str:
         out = self._out(name, dtype)
-        self.tensors[out] = replace(self.source.tensors[name], name=out, dtype=dtype)
-        self.nodes.append(Node(out, "cast", (x,), out, {"to": dtype}))
-        return out
+        return self.put(Node(out.name, "cast", (x,), out.name, {"to": dtype}), out)

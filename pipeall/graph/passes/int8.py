@@ -9,12 +9,12 @@ be quantized in part. ``dequantize`` is the way back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from math import inf, prod
 
 import numpy as np
 
+from ..builder import GraphBuilder, fresh, with_nodes
 from ..ir import Graph, Node, Quantization, Tensor
 from ..ops import Trait, has, selects
 from ..pointwise import UNARY
@@ -34,7 +34,7 @@ def to_int8(graph: Graph) -> Graph:
     return _Int8Graph(graph).graph() if any(node.op == "fakequant" for node in graph.nodes) else graph
 
 
-class _Int8Graph:
+class _Int8Graph(GraphBuilder):
     """A graph becoming one on integers.
 
     levels        name of a float tensor whose values lie on levels -> these
@@ -43,7 +43,7 @@ class _Int8Graph:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.source = graph
+        super().__init__(graph)
         self.producers = {node.output: node for node in graph.nodes}
         self.left = {tensor.name for tensor in (*graph.leaving, *graph.leaves)}
         self.count: dict[str, int] = {}
@@ -143,18 +143,10 @@ class _Int8Graph:
         return stored, read
 
     def graph(self) -> Graph:
-        self.tensors = {tensor.name: tensor for tensor in self.source.inputs}
-        self.constants: dict[str, np.ndarray] = {}
-        self.quantized: dict[str, Quantization] = {}
-        nodes: list[Node] = []
         for node in self.source.nodes:
             if node.output not in self.merged:
-                nodes += self._made(node)
-        read = {name for node in nodes for name in node.inputs}
-        constants = {name: array for name, array in (self.source.constants | self.constants).items() if name in read}
-        known = dict(self.source.qparams) | self.quantized
-        qparams = {name: params for name, params in known.items() if name in read}
-        return replace(self.source, nodes=tuple(nodes), tensors=self.tensors, constants=constants, qparams=qparams)
+                self._make(node)
+        return with_nodes(self.source, self.nodes, self.tensors, self.constants, self.qparams)
 
     def _name(self, name: str) -> str:
         """Of a tensor's integers: its own, unless its real numbers are read too."""
@@ -162,51 +154,43 @@ class _Int8Graph:
 
     def _fresh(self, name: str) -> str:
         """A name that the network does not have."""
-        while name in self.source.tensors or name in self.source.constants:
-            name += "'"
-        return name
+        return fresh(name, self.source.tensors, self.source.constants)
 
-    def _made(self, node: Node) -> Iterator[Node]:
+    def _make(self, node: Node) -> None:
         name, source = node.output, self.source.tensors[node.output]
         if name in self.float_layers:
-            yield from self._on_integers(node, source)
-            self.tensors[name] = source
+            self._on_integers(node, source)
             return
         if name not in self._stored:
-            self.tensors[name] = source
-            yield node
+            self.copy(node)
             return
         scale, zero = self.levels[name]
         whole = Tensor(self._name(name), source.shape, "int8", Quantization((scale,), (zero,)))
         made = self.integer.get(name)
         if made is not None:
-            yield from self._on_integers(made, whole)
+            self._on_integers(made, whole)
         else:
             floats = node.inputs[0]
             if node.op == "dequantize":  # of an input
-                floats = self._fresh(f"{name}/floats") if name not in self._read else name
-                self.tensors[floats] = replace(source, name=floats)
-                yield replace(node, output=floats)
-            yield Node(
-                f"{node.name}/int8", "quantize", (floats,), whole.name, {"scale": scale, "zero": zero, "to": "int8"}
-            )
-        self.tensors[whole.name] = whole
+                floats = self.copy(node, output=name if name in self._read else self._fresh(f"{name}/floats"))
+            attrs = {"scale": scale, "zero": zero, "to": "int8"}
+            self.put(Node(f"{node.name}/int8", "quantize", (floats,), whole.name, attrs), whole)
         if name in self._read and not (made is None and node.op == "dequantize"):
-            self.tensors[name] = source
-            yield Node(f"{name}/floats", "dequantize", (whole.name,), name, {"scale": scale, "zero": zero})
+            attrs = {"scale": scale, "zero": zero}
+            self.put(Node(f"{name}/floats", "dequantize", (whole.name,), name, attrs), source)
 
-    def _on_integers(self, node: Node, out: Tensor) -> Iterator[Node]:
+    def _on_integers(self, node: Node, out: Tensor) -> None:
         inputs = [self._name(name) if name in self.levels else name for name in node.inputs]
         if has(node.op, Trait.INT8_WEIGHTS):
             inputs[1] = self._whole(node.inputs[1], *self.layers[node.inputs])
         elif node.op in SUMS:
             inputs = [name if name in self.tensors else self._whole(name, *self._constant(name)) for name in inputs]
         elif selects(node):
-            yield from self._moved(node, inputs, out)
+            self._moved(node, inputs, out)
             return
-        yield replace(node, inputs=tuple(inputs), output=out.name)
+        self.put(replace(node, inputs=tuple(inputs), output=out.name), out)
 
-    def _moved(self, node: Node, inputs: list[str], out: Tensor) -> Iterator[Node]:
+    def _moved(self, node: Node, inputs: list[str], out: Tensor) -> None:
         """A move, onto other levels by tables of what it reads, or of what it leaves of that."""
         last = out
         if prod(out.shape) < sum(prod(self.tensors[name].shape) for name in inputs):
@@ -215,20 +199,18 @@ class _Int8Graph:
         for i, name in enumerate(inputs):
             if self.tensors[name].quantization != last.quantization:
                 inputs[i] = self._fresh(f"{last.name}/{i}")
-                yield self._put_on(replace(self.tensors[name], name=inputs[i], quantization=last.quantization), name)
+                self._put_on(replace(self.tensors[name], name=inputs[i], quantization=last.quantization), name)
         if last.quantization == out.quantization:
             last = out
-        self.tensors[last.name] = last
-        yield replace(node, inputs=tuple(inputs), output=last.name)
+        self.put(replace(node, inputs=tuple(inputs), output=last.name), last)
         if last is not out:
-            yield self._put_on(out, last.name)
+            self._put_on(out, last.name)
 
-    def _put_on(self, out: Tensor, name: str) -> Node:
+    def _put_on(self, out: Tensor, name: str) -> None:
         """What takes integers to other levels."""
-        self.tensors[out.name] = out
-        return Node(out.name, "clip", (name,), out.name, {"lo": -inf, "hi": inf})
+        self.put(Node(out.name, "clip", (name,), out.name, {"lo": -inf, "hi": inf}), out)
 
     def _whole(self, name: str, array: np.ndarray, levels: Quantization) -> str:
         whole = self._fresh(f"{name}/int8")
-        self.constants[whole], self.quantized[whole] = array, levels
+        self.constants[whole], self.qparams[whole] = array, levels
         return whole

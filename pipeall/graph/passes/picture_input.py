@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf
 
 import numpy as np
 
 from ...errors import ModelError
 from ...picture import CHANNELS, EXAMPLE, WORDS, Picture
+from ..builder import fresh, with_nodes
 from ..ir import Graph, Node, Tensor
-from ..ops import attributes
+from ..ops import attributes, unclamped
 
 IMAGES = ("float32", "uint8", "int8")  # what elements of an image may be
 LOWEST = {"int8": -128}  # what grey level 0 is
@@ -54,7 +54,7 @@ def with_picture(graph: Graph, picture: Picture, example: tuple[int, int] = EXAM
             f"{', '.join(IMAGES)}, got {given}"
         )
     (image,) = images
-    pixels = Tensor(_fresh(graph, f"{image.name}/pixels"), image.shape, image.dtype)
+    pixels = Tensor(fresh(f"{image.name}/pixels", graph.tensors, graph.constants), image.shape, image.dtype)
     nodes = [_renamed(node, image.name, pixels.name) for node in graph.nodes]
     tensors = dict(graph.tensors) | {pixels.name: pixels}
     layout = _layout(image, count)
@@ -78,14 +78,10 @@ def with_picture(graph: Graph, picture: Picture, example: tuple[int, int] = EXAM
     attrs = attributes("picture", picture=picture, factors=tuple(factors.tolist()), offsets=tuple(offsets.tolist()),
                        size=size, layout=layout, example=example)  # fmt: skip
     words = Tensor(image.name, (WORDS,), "int64")
-    first = Node(_fresh(graph, "picture"), "picture", (words.name,), pixels.name, attrs)
-    read = {pixels.name, *(name for node in nodes for name in node.inputs)}
-    tensors = {name: tensor for name, tensor in tensors.items() if name in read or name in {n.output for n in nodes}}
-    constants = {name: array for name, array in graph.constants.items() if name in read}
+    first = Node(fresh("picture", graph.tensors, graph.constants), "picture", (words.name,), pixels.name, attrs)
     inputs = tuple(words if tensor is image else tensor for tensor in graph.inputs)
-    return replace(
-        graph, nodes=(first, *nodes), tensors=tensors | {t.name: t for t in inputs}, constants=constants, inputs=inputs
-    )
+    there = tensors | {tensor.name: tensor for tensor in inputs}
+    return with_nodes(graph, (first, *nodes), there, inputs=inputs)
 
 
 def pictures_of(graph: Graph) -> dict[str, Node]:
@@ -98,12 +94,6 @@ def _layout(tensor: Tensor, channels: int) -> str:
     if len(tensor.shape) != 4 or tensor.shape[0] != 1 or tensor.dtype not in IMAGES:
         return ""
     return "NCHW" if tensor.shape[1] == channels else "NHWC" if tensor.shape[3] == channels else ""
-
-
-def _fresh(graph: Graph, name: str) -> str:
-    while name in graph.tensors or name in graph.constants:
-        name += "'"
-    return name
 
 
 def _renamed(node: Node, old: str, new: str) -> Node:
@@ -140,7 +130,7 @@ def _folded(
     other = [array for array in node.inputs if array != name]
     if node.op not in ("add", "sub", "mul", "div") or len(other) != 1 or other[0] not in graph.constants:
         return None
-    if (node.attrs["lo"], node.attrs["hi"]) != (-inf, inf):
+    if not unclamped(node):
         return None
     values = _per_channel(graph.constants[other[0]], layout, channels)
     if values is None:

@@ -7,14 +7,12 @@ and outputs stay, the order stays topological, and equal graphs always give equa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from math import inf
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from ..ir import Graph, Node
-from ..ops import OPS
+from ..ops import OPS, unclamped
 from .editor import GraphEditor
 from .rewrite_attention import fuse_attention
 from .rewrite_concat import join_slices, nest_concat
@@ -40,10 +38,6 @@ def rewrite(graph: Graph) -> Graph:
         for output in editor.ordered():
             changed |= any(output in editor.nodes and rule(editor, editor.nodes[output]) for rule in RULES)
     return editor.graph()
-
-
-def _is_free(attrs: Mapping[str, Any]) -> bool:
-    return attrs["lo"] == -inf and attrs["hi"] == inf
 
 
 def _clamp(node: Node) -> dict[str, float]:
@@ -74,11 +68,11 @@ def drop_idle(editor: GraphEditor, node: Node) -> bool:
         case "concat":
             idle = len(node.inputs) == 1
         case "clip":
-            idle = _is_free(attrs)
+            idle = unclamped(node)
         case "mul" | "add":
             other = editor.constants.get(node.inputs[1])
             same = editor.shapes[node.output] == shape
-            idle = same and _is_free(attrs) and other is not None and bool((other == (node.op == "mul")).all())
+            idle = same and unclamped(node) and other is not None and bool((other == (node.op == "mul")).all())
         case _:
             idle = False
     return idle and editor.bypass(node)
@@ -97,10 +91,10 @@ def merge_moves(editor: GraphEditor, node: Node) -> bool:
 
 def make_shuffle(editor: GraphEditor, node: Node) -> bool:
     """Makes one node of a channel shuffle: (1, C, H, W) -> (1, g, C/g, ...) -> (1, C/g, g, ...) -> (1, C, H, W)."""
-    swap = editor.producer(_before_reshapes(editor, node.inputs[0]), "transpose") if node.op == "reshape" else None
+    swap = editor.producer(editor.before_reshapes(node.inputs[0]), "transpose") if node.op == "reshape" else None
     if swap is None:
         return False
-    source, split = _before_reshapes(editor, swap.inputs[0]), editor.shapes[swap.inputs[0]]
+    source, split = editor.before_reshapes(swap.inputs[0]), editor.shapes[swap.inputs[0]]
     shape, rest = editor.shapes[source], tuple(range(3, len(split)))
     is_shuffle = (
         len(shape) == 4
@@ -110,12 +104,6 @@ def make_shuffle(editor: GraphEditor, node: Node) -> bool:
         and split[1] * split[2] == shape[1]
     )
     return is_shuffle and editor.put(node, op="shuffle", inputs=(source,), attrs={"groups": split[1]})
-
-
-def _before_reshapes(editor: GraphEditor, name: str) -> str:
-    while (node := editor.producer(name, "reshape")) is not None:
-        name = node.inputs[0]
-    return name
 
 
 def flatten_in_fc(editor: GraphEditor, node: Node) -> bool:
@@ -174,7 +162,7 @@ def fold_constant(editor: GraphEditor, node: Node) -> bool:
     """Folds a sum or product with one constant per channel (BatchNormalization is both) into weights and bias."""
     main = editor.producer(node.inputs[0], "conv", "deconv", "fc") if node.op in ("add", "sub", "mul") else None
     operand = editor.constants.get(node.inputs[1]) if main is not None else None
-    if operand is None or not editor.single_use(main) or len(main.inputs) != 3 or not _is_free(main.attrs):
+    if operand is None or not editor.single_use(main) or len(main.inputs) != 3 or not unclamped(main):
         return False
     x, weight_name, bias_name = main.inputs
     weight, bias = (editor.constants[name].astype(np.float64) for name in (weight_name, bias_name))
@@ -226,7 +214,7 @@ def fuse_residual(editor: GraphEditor, node: Node) -> bool:
     conv = editor.producer(later, "conv")
     if conv is None or editor.shapes[a] != editor.shapes[b] or not editor.single_use(conv):
         return False
-    if len(conv.inputs) != 3 or not _is_free(conv.attrs):
+    if len(conv.inputs) != 3 or not unclamped(conv):
         return False
     return editor.absorb(conv, node, inputs=(*conv.inputs, other), attrs=conv.attrs | _clamp(node))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from math import inf, isfinite, prod
+from math import isfinite, prod
 
 import numpy as np
 
 from ..ir import Node
+from ..ops import unclamped
 from .editor import GraphEditor
 
 DEPTH = 16  # nodes between the product of q and k and its softmax, at most
@@ -25,7 +26,7 @@ def fuse_attention(editor: GraphEditor, node: Node) -> bool:
         return _fold_factor(editor, node)
     if node.op != "matmul" or node.attrs["alpha"] != 1:
         return False
-    softmax = _single_use(editor, _before_reshapes(editor, node.inputs[0]), "softmax")
+    softmax = editor.producer_for_one(editor.before_reshapes(node.inputs[0], for_one=True), "softmax")
     if softmax is None or softmax.attrs["axis"] != len(editor.shapes[softmax.output]) - 1:
         return False
     scores = _scores(editor, softmax.inputs[0], DEPTH)
@@ -59,23 +60,11 @@ def _fold_factor(editor: GraphEditor, node: Node) -> bool:
 def _unscaled(editor: GraphEditor, name: str) -> tuple[str, float]:
     """The tensor of which this one is a multiple, and the factor; itself and 1 where others read it too."""
     total = 1.0
-    while (node := _single_use(editor, name, "mul", "div")) is not None and (
+    while (node := editor.producer_for_one(name, "mul", "div")) is not None and (
         factor := _factor(editor, node)
     ) is not None:
         name, total = node.inputs[0], total * factor
     return name, total
-
-
-def _single_use(editor: GraphEditor, name: str, *ops: str) -> Node | None:
-    """The node that makes a tensor, if it is one of ``ops`` and the tensor has one consumer."""
-    node = editor.producer(name, *ops)
-    return node if node is not None and editor.single_use(node) else None
-
-
-def _before_reshapes(editor: GraphEditor, name: str) -> str:
-    while (node := _single_use(editor, name, "reshape")) is not None:
-        name = node.inputs[0]
-    return name
 
 
 def _shape(editor: GraphEditor, name: str) -> tuple[int, ...]:
@@ -91,7 +80,7 @@ def _factor(editor: GraphEditor, node: Node) -> float | None:
     """The number by which a node multiplies its first input, if that is all it does."""
     operand = editor.constants.get(node.inputs[1]) if node.op in ("mul", "div") else None
     same = editor.shapes.get(node.inputs[0]) == editor.shapes[node.output] and _is_float(editor, node.inputs[0])
-    if operand is None or operand.size != 1 or not same or not _is_unclamped(node) or not operand.all():
+    if operand is None or operand.size != 1 or not same or not unclamped(node) or not operand.all():
         return None
     if node.op == "div" and node.attrs["swapped"]:
         return None
@@ -100,13 +89,9 @@ def _factor(editor: GraphEditor, node: Node) -> float | None:
     return factor if isfinite(factor) else None
 
 
-def _is_unclamped(node: Node) -> bool:
-    return node.attrs["lo"] == -inf and node.attrs["hi"] == inf
-
-
 def _scores(editor: GraphEditor, name: str, depth: int) -> Scores | None:
     """What a tensor consists of, if it is scores: only the factor may stand before what is added."""
-    node = _single_use(editor, name, "matmul", "reshape", "mul", "div", "add") if depth else None
+    node = editor.producer_for_one(name, "matmul", "reshape", "mul", "div", "add") if depth else None
     if node is None:
         return None
     if node.op == "matmul":
@@ -118,7 +103,7 @@ def _scores(editor: GraphEditor, name: str, depth: int) -> Scores | None:
         scores = _scores(editor, node.inputs[0], depth - 1) if factor is not None else None
         return (scores[0], scores[1] * factor, ()) if scores is not None and not scores[2] else None
     for rest, mask in (node.inputs, node.inputs[::-1]):
-        if _is_unclamped(node) and _shape(editor, rest) == editor.shapes[node.output] and _is_float(editor, mask):
+        if unclamped(node) and _shape(editor, rest) == editor.shapes[node.output] and _is_float(editor, mask):
             scores = _scores(editor, rest, depth - 1)
             if scores is not None:
                 return scores[0], scores[1], (*scores[2], (mask, editor.shapes[node.output]))

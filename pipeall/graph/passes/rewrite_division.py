@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..builder import fresh, with_nodes
 from ..ir import Graph, Node
 from ..ops import Trait, has
 
@@ -32,14 +33,10 @@ def multiplied(graph: Graph) -> Graph:
             continue
         if node.output in decided and not _is_exact(divisor):
             continue
-        name = f"{node.output}/factor"
-        while name in constants or name in graph.tensors:
-            name += "'"
+        name = fresh(f"{node.output}/factor", constants, graph.tensors)
         constants[name] = 1 / divisor
         nodes[i] = replace(node, op="mul", inputs=(node.inputs[0], name))
-    read = {name for node in nodes for name in node.inputs}
-    kept = {name: array for name, array in constants.items() if name in read}
-    return replace(graph, nodes=tuple(nodes), constants=kept)
+    return with_nodes(graph, nodes, graph.tensors, constants)
 
 
 def _decides(node: Node) -> bool:

@@ -4,12 +4,11 @@ linear branches become one convolution (RepVGG, MobileOne, FastViT as trained)."
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 
 from ..ir import Node
-from ..ops import attributes
+from ..ops import attributes, unclamped
 from .editor import GraphEditor
 
 
@@ -82,11 +81,11 @@ def fold_normalization(editor: GraphEditor, node: Node) -> bool:
 
 
 def _branch(editor: GraphEditor, name: str) -> Branch:
-    conv = editor.producer(name, "conv")
-    if conv is not None and len(conv.inputs) == 3 and editor.single_use(conv) and _free(conv):
+    conv = editor.producer_for_one(name, "conv")
+    if conv is not None and len(conv.inputs) == 3 and unclamped(conv):
         return Branch(conv.inputs[0], conv)
     scale, shift = np.float64(1), np.float64(0)
-    while (node := editor.producer(name, "mul", "add", "sub")) is not None and editor.single_use(node) and _free(node):
+    while (node := editor.producer_for_one(name, "mul", "add", "sub")) is not None and unclamped(node):
         values = _per_channel(editor, node)
         if values is None:
             break
@@ -98,10 +97,6 @@ def _branch(editor: GraphEditor, name: str) -> Branch:
             shift = shift + scale * (values if node.op == "add" else -values)
         name = node.inputs[0]
     return Branch(name, None, scale, shift)
-
-
-def _free(node: Node) -> bool:
-    return node.attrs["lo"] == -inf and node.attrs["hi"] == inf
 
 
 def _per_channel(editor: GraphEditor, node: Node) -> np.ndarray | None:

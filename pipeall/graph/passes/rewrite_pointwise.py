@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from math import inf, isclose, pi, prod
+from math import isclose, pi, prod
 
 import numpy as np
 
 from ..ir import Node
-from ..ops import attributes
+from ..ops import attributes, unclamped
 from .editor import GraphEditor
 
 CLOSE = 1e-4  # relative: exporters write constants in float32, or rounded by hand
@@ -15,7 +15,7 @@ CLOSE = 1e-4  # relative: exporters write constants in float32, or rounded by ha
 
 def make_activation(editor: GraphEditor, node: Node) -> bool:
     """Makes swish, hardswish, mish, gelu or gelu_tanh of a product of a tensor and a gate computed of it."""
-    if node.op != "mul" or not _free(node):
+    if node.op != "mul" or not unclamped(node):
         return False
     tensors, number = _factors(editor, node)
     if len(tensors) != 2:
@@ -34,7 +34,7 @@ def add_to_gate(editor: GraphEditor, node: Node) -> bool:
         return False
     for x, product in (node.inputs, node.inputs[::-1]):
         gated = editor.producer(product, "mul")
-        if gated is None or not _free(gated) or not editor.single_use(gated) or x not in gated.inputs:
+        if gated is None or not unclamped(gated) or not editor.single_use(gated) or x not in gated.inputs:
             continue
         gate = gated.inputs[gated.inputs[0] == x]
         shape, whole = editor.shapes[gate], editor.shapes[node.output]
@@ -43,10 +43,6 @@ def add_to_gate(editor: GraphEditor, node: Node) -> bool:
             more = editor.insert("add", f"{gate}.and_one", (gate, one), attributes("add"), node)
             return editor.put(node, op="mul", inputs=(x, more))
     return False
-
-
-def _free(node: Node) -> bool:
-    return node.attrs["lo"] == -inf and node.attrs["hi"] == inf
 
 
 def _number(editor: GraphEditor, name: str) -> float | None:
@@ -63,7 +59,7 @@ def _factors(editor: GraphEditor, root: Node) -> tuple[list[str], float]:
         number, inner = _number(editor, name), editor.producer(name, "mul", "div")
         if number is not None:
             numbers.append(number)
-        elif inner is not None and _free(inner) and editor.single_use(inner) and _is_product(editor, inner):
+        elif inner is not None and unclamped(inner) and editor.single_use(inner) and _is_product(editor, inner):
             if inner.op == "div":
                 waiting.append(inner.inputs[0])
                 numbers.append(1 / _number(editor, inner.inputs[1]))
@@ -84,7 +80,7 @@ def _scaled(editor: GraphEditor, name: str, x: str) -> float | None:
     if name == x:
         return 1.0
     node = editor.producer(name, "mul", "div")
-    if node is None or not _free(node) or not _is_product(editor, node):
+    if node is None or not unclamped(node) or not _is_product(editor, node):
         return None
     tensors, number = (
         _factors(editor, node) if node.op == "mul" else ([node.inputs[0]], 1 / _number(editor, node.inputs[1]))
@@ -94,14 +90,14 @@ def _scaled(editor: GraphEditor, name: str, x: str) -> float | None:
 
 def _of(editor: GraphEditor, name: str, *ops: str) -> str | None:
     """What an op of one operand reads, that makes a tensor which only one node reads."""
-    node = editor.producer(name, *ops)
-    return node.inputs[0] if node is not None and editor.single_use(node) else None
+    node = editor.producer_for_one(name, *ops)
+    return node.inputs[0] if node is not None else None
 
 
 def _plus(editor: GraphEditor, name: str, shift: float) -> tuple[Node, str] | None:
     """A sum with this number, and the other operand."""
-    node = editor.producer(name, "add")
-    if node is None or not editor.single_use(node):
+    node = editor.producer_for_one(name, "add")
+    if node is None:
         return None
     for a, b in (node.inputs, node.inputs[::-1]):
         number = _number(editor, b)
@@ -136,7 +132,7 @@ def _is_clipped(editor: GraphEditor, x: str, gate: str) -> bool:
 def _is_erf(editor: GraphEditor, x: str, gate: str) -> bool:
     """1 + erf(x / sqrt 2)"""
     shifted = _plus(editor, gate, 1.0)
-    inner = _of(editor, shifted[1], "erf") if shifted and _free(shifted[0]) else None
+    inner = _of(editor, shifted[1], "erf") if shifted and unclamped(shifted[0]) else None
     scale = _scaled(editor, inner, x) if inner is not None else None
     return scale is not None and isclose(scale, 0.5**0.5, rel_tol=CLOSE)
 
@@ -144,16 +140,16 @@ def _is_erf(editor: GraphEditor, x: str, gate: str) -> bool:
 def _is_tanh(editor: GraphEditor, x: str, gate: str) -> bool:
     """1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))"""
     shifted = _plus(editor, gate, 1.0)
-    inner = _of(editor, shifted[1], "tanh") if shifted and _free(shifted[0]) else None
+    inner = _of(editor, shifted[1], "tanh") if shifted and unclamped(shifted[0]) else None
     argument = editor.producer(inner, "mul") if inner is not None else None
-    if argument is None or not _free(argument):
+    if argument is None or not unclamped(argument):
         return False
     tensors, number = _factors(editor, argument)
     if len(tensors) == 1 and isclose(number, (2 / pi) ** 0.5, rel_tol=CLOSE):
         total = editor.producer(tensors[0], "add")
         return (
             total is not None
-            and _free(total)
+            and unclamped(total)
             and any(a == x and _cubic(editor, b, x) == [x] * 3 for a, b in (total.inputs, total.inputs[::-1]))
         )
     return False
@@ -162,14 +158,14 @@ def _is_tanh(editor: GraphEditor, x: str, gate: str) -> bool:
 def _cubic(editor: GraphEditor, name: str, x: str) -> list[str] | None:
     """The factors of 0.044715 times powers of x."""
     node = editor.producer(name, "mul")
-    tensors, number = _factors(editor, node) if node is not None and _free(node) else ([], 0.0)
+    tensors, number = _factors(editor, node) if node is not None and unclamped(node) else ([], 0.0)
     flat = [part for t in tensors for part in _power(editor, t, x)]
     return flat if isclose(number, 0.044715, rel_tol=CLOSE) else None
 
 
 def _power(editor: GraphEditor, name: str, x: str) -> list[str]:
     node = editor.producer(name, "mul", "pow")
-    if node is None or not _free(node):
+    if node is None or not unclamped(node):
         return [name]
     if node.op == "pow":
         exponent = None if node.attrs["swapped"] else _number(editor, node.inputs[1])
