@@ -8,13 +8,12 @@ folded). Layers bear the names of ONNX operators; what other modules know of an 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, prod
 from types import MappingProxyType
 from typing import Any
 
-from ..errors import ArgumentError
 from ..graph.ir import Graph, Node
 from ..graph.pointwise import BY_OPERATOR
 
@@ -110,17 +109,6 @@ class Network:
     def learnt(self) -> frozenset[str]:
         """Names of the parameters."""
         return frozenset(self.parameters)
-
-    def until(self, *outputs: str) -> Network:
-        """The layers that ``outputs`` depend on, with all parameters: what runs for these outputs alone."""
-        if unknown := [name for name in outputs if name not in self.shapes]:
-            raise ArgumentError(f"outputs of {self.name}: expected among {self.outputs}, got {unknown[0]!r}")
-        read, layers = set(outputs), []
-        for layer in reversed(self.layers):
-            if not read.isdisjoint(layer.outputs):
-                layers.append(layer)
-                read.update(layer.inputs)
-        return replace(self, layers=tuple(reversed(layers)), outputs=tuple(outputs), file_types=())
 
 
 def of_graph(graph: Graph) -> Network:

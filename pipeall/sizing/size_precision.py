@@ -66,10 +66,6 @@ class Format:
     activation_bytes: int
     rate: float | None
 
-    @property
-    def supported(self) -> bool:
-        return self.rate is not None
-
 
 def formats(weights: int, activations: int, processor: str) -> list[Format]:
     """A network of so many weight and activation elements in every format on a processor such as "Cortex-A73".

@@ -2,7 +2,7 @@
 
 import pytest
 from onnx_models import model
-from sizing_networks import REFERENCES, network
+from sizing_networks import REFERENCES, main_part, network
 
 import pipeall
 from pipeall import ArgumentError
@@ -22,7 +22,7 @@ def test_what_torchvision_publishes(name, row):
     """Parameters exactly; 10^9 operations to the three decimals that are published, of the main output."""
     net = network(name, row["size"])
     assert network_cost(net).parameters == row["parameters"]
-    macs = network_cost(net.until(net.outputs[0])).macs
+    macs = network_cost(main_part(net)).macs
     assert macs / 1e9 == pytest.approx(row["gops"], abs=0.000501)
 
 
@@ -57,7 +57,7 @@ def test_reference_values(name, size, parameters, macs):
 
 
 def test_googlenet_of_caffe_without_its_auxiliary_heads():
-    main = network("googlenet_caffe").until(network("googlenet_caffe").outputs[0])
+    main = main_part(network("googlenet_caffe"))
     learnt = {name for layer in main.layers for name in layer.inputs if name in main.learnt}
     assert main.elements(learnt) == 6_998_552 and network_cost(main).macs == 1_582_671_872
 

@@ -3,6 +3,7 @@
 import json
 import lzma
 import tarfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,3 +32,13 @@ def path(name: str) -> Path:
 def network(name: str, size: int | None = None) -> Network:
     """A network exported in training mode; ``size`` of the image: by default the one of the export."""
     return onnx_shapes.read(path(name), None if size is None else (1, 3, size, size))
+
+
+def main_part(network: Network) -> Network:
+    """The layers that the main output depends on."""
+    read, layers = set(network.outputs[:1]), []
+    for layer in reversed(network.layers):
+        if not read.isdisjoint(layer.outputs):
+            layers.append(layer)
+            read.update(layer.inputs)
+    return replace(network, layers=tuple(reversed(layers)), outputs=network.outputs[:1])
