@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nas_landscapes import UNTIMED, BitSpace, HashEvaluate, Landscape, TableEvaluate
+from nas_landscapes import UNTIMED, BitSpace, HashEvaluate, Landscape, TableEvaluate, absorption_time
 
 from pipeall import ArgumentError
 from pipeall.nas.search import bayesian, markov, pareto
@@ -98,7 +98,7 @@ def test_generation_numbers():
     assert generation.best is members[1] and generation.mean == 0.375
     assert generation.diversity == pytest.approx((0 + 2 / 3) / 2)  # of three pairs two differ, in the second bit
     ratio = (1 / 0.251 / 2) / (1 / 0.501)  # weights: one has it with weight 1 / 0.251, one with 0
-    chain = markov.absorption_time(markov.matrix(3, ratio))
+    chain = absorption_time(markov.matrix(3, ratio))
     assert generation.predicted.expected == pytest.approx(3 + chain[2], abs=1e-6)
 
 

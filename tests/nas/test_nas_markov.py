@@ -4,16 +4,11 @@ from math import log, prod
 
 import numpy as np
 import pytest
+from nas_landscapes import absorption_time
 
 from pipeall import ArgumentError
 from pipeall.nas.search import markov
 from pipeall.nas.search.operators import invert, proportional
-
-
-def absorption_time(chain: np.ndarray) -> np.ndarray:
-    """Expected generations from each state until the locus is all zeros or all ones; of a chain without mutation."""
-    inner = chain[1:-1, 1:-1]
-    return np.pad(np.linalg.solve(np.eye(len(inner)) - inner, np.ones(len(inner))), 1)
 
 
 @pytest.mark.parametrize("size", [1, 2, 10, 31, 200])

@@ -1,4 +1,4 @@
-"""Spaces small enough to know the best of, and evaluations that need no training."""
+"""Spaces small enough to know the best of, evaluations that need no training, and how long a locus lives."""
 
 import hashlib
 import time
@@ -83,3 +83,9 @@ def members_of_a_search(executor):
     archive = Archive(TreeSpace(), HashEvaluate(0.01), 5, executor)
     assert len(list(search(archive, Settings(population=8, generations=3)))) == 7
     return archive.members
+
+
+def absorption_time(chain: np.ndarray) -> np.ndarray:
+    """Expected generations from each state until the locus is all zeros or all ones; of a chain without mutation."""
+    inner = chain[1:-1, 1:-1]
+    return np.pad(np.linalg.solve(np.eye(len(inner)) - inner, np.ones(len(inner))), 1)
