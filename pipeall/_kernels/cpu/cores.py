@@ -165,8 +165,8 @@ def _common(processors: Sequence[dict[str, str]]) -> dict[str, str]:
     first, *others = processors
     words = {key: value.split() for key, value in first.items()}
     return {
-        key: " ".join(word for word in found if all(word in other.get(key, "").split() for other in others))
-        for key, found in words.items()
+        key: " ".join(word for word in of_first if all(word in other.get(key, "").split() for other in others))
+        for key, of_first in words.items()
     }
 
 

@@ -33,15 +33,15 @@ static uint64_t kept_registers(void)
 
 const pa_feature *pa_features(void)
 {
-    static pa_feature found[COUNT + 1];
+    static pa_feature features[COUNT + 1];
     const uint64_t kept = kept_registers();
     for (int i = 0; i < COUNT; i++) {
         uint32_t words[4] = {0};
         const int there = __get_cpuid_count(known[i].leaf, known[i].subleaf, &words[0], &words[1], &words[2], &words[3]);
-        found[i].name = known[i].name;
-        found[i].found = there && words[known[i].word] >> known[i].bit & 1 && (kept & known[i].kept) == known[i].kept;
+        features[i].name = known[i].name;
+        features[i].present = there && words[known[i].word] >> known[i].bit & 1 && (kept & known[i].kept) == known[i].kept;
     }
-    return found;
+    return features;
 }
 
 #elif defined(__aarch64__)
@@ -50,12 +50,12 @@ const pa_feature *pa_features(void)
 /* Source: Linux arch/arm64/include/uapi/asm/hwcap.h. */
 const pa_feature *pa_features(void)
 {
-    static pa_feature found[] = {{"asimdhp", 0}, {"asimddp", 0}, {"i8mm", 0}, {NULL, 0}};
+    static pa_feature features[] = {{"asimdhp", 0}, {"asimddp", 0}, {"i8mm", 0}, {NULL, 0}};
     const unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
-    found[0].found = first >> 10 & 1;
-    found[1].found = first >> 20 & 1;
-    found[2].found = second >> 13 & 1;
-    return found;
+    features[0].present = first >> 10 & 1;
+    features[1].present = first >> 20 & 1;
+    features[2].present = second >> 13 & 1;
+    return features;
 }
 
 #else

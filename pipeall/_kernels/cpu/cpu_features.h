@@ -4,7 +4,7 @@
 
 typedef struct pa_feature {
     const char *name; /* as /proc/cpuinfo has it; NULL ends the list */
-    int found;
+    int present;
 } pa_feature;
 
 /* Those that instruction sets of kernels.inc need, of the core that asks or, on Arm, of all cores. */

@@ -36,7 +36,7 @@ cdef extern from "<stdatomic.h>" nogil:
 cdef extern from "cpu_features.h":
     ctypedef struct pa_feature:
         const char *name
-        int found
+        int present
     const pa_feature *pa_features()
 
 cdef extern from "dispatch.h":

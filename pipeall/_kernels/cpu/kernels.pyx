@@ -58,12 +58,12 @@ def rows() -> list:
 def features() -> str:
     """What the CPU says of itself, in the words of /proc/cpuinfo; those that instruction sets here need."""
     cdef const pa_feature *feature = pa_features()
-    found = []
+    names = []
     while feature.name != NULL:
-        if feature.found:
-            found.append(feature.name.decode())
+        if feature.present:
+            names.append(feature.name.decode())
         feature += 1
-    return " ".join(found)
+    return " ".join(names)
 
 
 cdef void *pointer(array) except? NULL:
@@ -211,9 +211,9 @@ cdef class CpuProgram:
         if len(self.pool) < size:
             self.pool = np.frombuffer(mapped(max(POOL, size * 4)), np.float32)
             self.keep.append(self.pool)
-        found, self.pool = self.pool[:count], self.pool[size:]
+        array, self.pool = self.pool[:count], self.pool[size:]
         self.weight_bytes += 4 * size
-        return found
+        return array
 
     def bytes_of(self, int64_t nbytes):
         """The same as int8."""
@@ -319,7 +319,7 @@ cdef class CpuProgram:
 
     cdef pa_strided strided(self, step, operand) except *:
         """An operand of a strided step, checked to lie inside its memory."""
-        cdef pa_strided found
+        cdef pa_strided result
         cdef int d
         shape, strides, dtype = operand.shape, operand.strides, operand.dtype
         self.check(len(shape) == len(strides) <= PA_DIMS and min(shape, default=1) >= 1, step,
@@ -328,22 +328,22 @@ cdef class CpuProgram:
         reach = [(size - 1) * stride for size, stride in zip(shape, strides)]
         least = operand.offset + sum(r for r in reach if r < 0)
         end = item_bytes(dtype) * (operand.offset + sum(r for r in reach if r > 0) + 1)
-        memset(&found, 0, sizeof(pa_strided))
+        memset(&result, 0, sizeof(pa_strided))
         if operand.base == CONSTANT:
             self.check(operand.array is not None, step, "an operand with its elements", operand)
             kept = np.ascontiguousarray(operand.array, dtype)
             self.keep.append(kept)
             self.weight_bytes += kept.nbytes
-            found.constant, room, where = pointer(kept), kept.nbytes, "constant"
+            result.constant, room, where = pointer(kept), kept.nbytes, "constant"
         else:
             self.check(0 <= operand.base < len(BASES), step, "a view of the arena or a slot", operand.base)
             room, where = self.sizes[operand.base], BASES[operand.base]
         self.check(least >= 0 and end <= room, step, f"at most {room} bytes in the {where}", f"{end}")
-        found.base, found.offset, found.rank = max(0, operand.base), operand.offset, len(shape)
-        found.type, found.item_bytes = ELEMENT[dtype], item_bytes(dtype)
+        result.base, result.offset, result.rank = max(0, operand.base), operand.offset, len(shape)
+        result.type, result.item_bytes = ELEMENT[dtype], item_bytes(dtype)
         for d in range(len(shape)):
-            found.size[d], found.stride[d] = shape[d], strides[d]
-        return found
+            result.size[d], result.stride[d] = shape[d], strides[d]
+        return result
 
     def add(self, step, algorithm=None):
         """Appends a step (``steps.Step``); raises ArgumentError naming the node where it does not fit.
@@ -370,9 +370,6 @@ cdef class CpuProgram:
 
 include "peak.pxi"
 include "drivers/conv.pxi"
-include "drivers/strassen.pxi"
-include "drivers/winograd.pxi"
-include "drivers/depthwise.pxi"
 include "drivers/conv_s8.pxi"
 include "drivers/quantize.pxi"
 include "drivers/pool.pxi"

@@ -36,12 +36,12 @@ def peak(kernels: Kernels, cores: Sequence[int]) -> Peak:
     def measure(core: int, part: np.ndarray) -> tuple[float, ...]:
         if core >= 0:
             os.sched_setaffinity(0, {core})  # of this thread alone
-        found = []
+        rates = []
         for type_ in ("f32", "s8"):
             together.wait()
-            found.append(flops(kernels["peak", type_]))
+            rates.append(flops(kernels["peak", type_]))
         together.wait()
-        return found[0], _bytes(kernels["stream", "f32"], part), found[1]
+        return rates[0], _bytes(kernels["stream", "f32"], part), rates[1]
 
     with ThreadPoolExecutor(len(cores)) as pool:
         return Peak(*map(sum, zip(*pool.map(measure, pinnable(cores), parts), strict=True)))

@@ -16,9 +16,9 @@ def add_tiled(CpuProgram self, tiling, steps, algorithms):
                 numbers += [number - tiling.first] * (len(self.parts) - len(numbers))
             ends.append(len(numbers))
     finally:
-        self.threads, found, self.parts = self.program.core_count, self.parts, None
-    parts = <pa_step *>self.new(len(found) * sizeof(pa_step))
-    for i, (run, args) in enumerate(found):
+        self.threads, built, self.parts = self.program.core_count, self.parts, None
+    parts = <pa_step *>self.new(len(built) * sizeof(pa_step))
+    for i, (run, args) in enumerate(built):
         parts[i] = pa_step(run=<pa_step_fn>run, args=<void *>args, scratch_bytes=0)
     arrays = np.array(ends, np.int64), np.array(numbers, np.int32), np.zeros(self.threads * len(steps), np.int64)
     self.keep += arrays

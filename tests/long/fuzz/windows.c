@@ -12,10 +12,8 @@
 #include <string.h>
 
 #include "_kernels/cpu/dispatch.h"
-#include "_kernels/cpu/drivers/depthwise.h"
-#include "_kernels/cpu/drivers/strassen.h"
+#include "_kernels/cpu/drivers/conv.h"
 #include "_kernels/cpu/drivers/pool.h"
-#include "_kernels/cpu/drivers/winograd.h"
 
 typedef struct input {
     const uint8_t *at, *end;
@@ -47,21 +45,17 @@ static float *numbers(int64_t floats, uint32_t seed) {
 
 static const char *isas[] = {"ref", NULL, NULL};
 
-static pa_any_fn kernel(const char *op, const char *isa, const pa_kernel_row **row) {
+/* The last row of the instruction set, else the reference. */
+static const pa_kernel_row *kernel(const char *op, const char *isa) {
+    const pa_kernel_row *reference = NULL;
     for (int i = pa_kernel_row_count - 1; i >= 0; i--) {
-        const pa_kernel_row *r = &pa_kernel_rows[i];
-        if (!strcmp(r->op, op) && !strcmp(r->type, "f32") && (!strcmp(r->isa, isa) || !strcmp(r->isa, "ref"))) {
-            if (row) *row = r;
-            if (!strcmp(r->isa, isa)) return r->function;
-        }
+        const pa_kernel_row *row = &pa_kernel_rows[i];
+        if (strcmp(row->op, op) || strcmp(row->type, "f32")) continue;
+        if (!strcmp(row->isa, isa)) return row;
+        if (!strcmp(row->isa, "ref")) reference = row;
     }
-    for (int i = 0; i < pa_kernel_row_count; i++)
-        if (!strcmp(pa_kernel_rows[i].op, op) && !strcmp(pa_kernel_rows[i].type, "f32") &&
-            !strcmp(pa_kernel_rows[i].isa, "ref")) {
-            if (row) *row = &pa_kernel_rows[i];
-            return pa_kernel_rows[i].function;
-        }
-    abort();
+    if (!reference) abort();
+    return reference;
 }
 
 static pa_view view(int base, int32_t h, int32_t w, int32_t c, int32_t gap, int64_t offset) {
@@ -80,7 +74,7 @@ typedef struct problem {
     pa_view x, y, r;
     int32_t has_residual, groups;
     float lo, hi;
-    float *bases[PA_BASES];
+    void *bases[PA_BASES];
     const float *weight, *bias; /* [Cout][Cin / groups][kh][kw]; NULL: pooling */
     int average, count_pads, pad_bottom, pad_right;
 } problem;
@@ -126,8 +120,8 @@ static void compare(const problem *p, double allowed, const char *what) {
 
 static void run(pa_step_fn step, const void *op, problem *p, int64_t scratch_floats, pa_team *team) {
     const int64_t floats = end_of(&p->y);
-    p->bases[PA_SLOT_OUT] = memory(floats);
-    for (int64_t i = 0; i < floats; i++) p->bases[PA_SLOT_OUT][i] = 77;
+    float *out = p->bases[PA_SLOT_OUT] = memory(floats);
+    for (int64_t i = 0; i < floats; i++) out[i] = 77;
     float *scratch = memory((scratch_floats + 15) / 16 * 16 * pa_team_size(team));
     step(op, p->bases, scratch, team);
     free(scratch);
@@ -151,85 +145,83 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     return 0;
 }
 
+/* Scratch and memory of weights, in floats. */
+static int64_t floats_of(int64_t bytes) { return (bytes + (int64_t)sizeof(float) - 1) / (int64_t)sizeof(float); }
+
+static pa_conv_op conv_of(const problem *p, const pa_kernel_row *row) {
+    return (pa_conv_op){
+        .src = p->x, .dst = p->y, .residual = p->r, .has_residual = p->has_residual, .kh = p->win.kh, .kw = p->win.kw,
+        .stride_y = p->win.stride_y, .stride_x = p->win.stride_x, .pad_top = p->win.pad_top, .pad_left = p->win.pad_left,
+        .dilation_y = p->win.dilation_y, .dilation_x = p->win.dilation_x, .groups = p->groups, .lo = p->lo, .hi = p->hi,
+        .item_bytes = sizeof(float), .kernel = row, .kc = 192};
+}
+
+/* Packed weights, bias and zeros, in one block that is freed by its weights. */
+static void pack(pa_conv_op *op, const float *weight, const float *bias) {
+    const int64_t channels = op->src.c / op->groups, nr = op->kernel->nr;
+    const int64_t columns = op->groups * ((op->dst.c / op->groups + nr - 1) / nr) * nr;
+    int64_t zeros_count = op->kw * channels; /* as conv.h asks for them */
+    if (zeros_count < op->src.c) zeros_count = op->src.c;
+    if (zeros_count < nr) zeros_count = nr;
+    const int64_t taps = (columns * op->kh * op->kw * channels + 15) / 16 * 16, biases = (columns + 15) / 16 * 16;
+    float *packed = zeros(taps + biases + zeros_count + 16);
+    pa_conv_pack(op, channels, weight, bias, packed, packed + taps);
+    op->weight = packed, op->bias = packed + taps, op->zero = packed + taps + biases;
+}
+
 static int run_conv(input *in, problem *p, const char *isa, pa_team *team, const float *weight, const float *bias) {
-    const pa_kernel_row *row;
-    pa_winograd_op w = {.conv = {.src = p->x, .dst = p->y, .residual = p->r, .has_residual = p->has_residual,
-                                 .kh = p->win.kh, .kw = p->win.kw, .stride_y = p->win.stride_y,
-                                 .stride_x = p->win.stride_x, .pad_top = p->win.pad_top, .pad_left = p->win.pad_left,
-                                 .dilation_y = p->win.dilation_y, .dilation_x = p->win.dilation_x,
-                                 .groups = p->groups, .lo = p->lo, .hi = p->hi}};
-    w.conv.gemm = (pa_gemm_f32_fn)kernel(p->y.h * p->y.w == 1 ? "gemv" : "gemm", isa, &row);
-    w.conv.mr = row->mr, w.conv.nr = row->nr;
-    const int64_t cin = p->x.c / p->groups, cout = p->y.c / p->groups, taps = (int64_t)p->win.kh * p->win.kw;
-    const int64_t panels = (cout + row->nr - 1) / row->nr;
-    float *packed = zeros(p->groups * panels * taps * cin * row->nr + 16);
-    float *packed_bias = zeros(p->groups * panels * row->nr + 16);
-    int64_t zero_floats = p->win.kw * cin; /* as conv.h asks for them */
-    if (zero_floats < p->x.c) zero_floats = p->x.c;
-    if (zero_floats < row->nr) zero_floats = row->nr;
-    float *zero = zeros(zero_floats + 16), *points = NULL;
-    pa_conv_pack(weight, bias, p->y.c, cin, taps, p->groups, row->nr, 0, packed, packed_bias);
-    w.conv.weight = packed, w.conv.bias = packed_bias, w.conv.zero = zero;
+    pa_winograd_op w = {.conv = conv_of(p, kernel(p->y.h * p->y.w == 1 ? "gemv" : "gemm", isa)), .phases = {.stride = 1}};
+    const int64_t products = p->x.c / p->groups * p->win.kh * p->win.kw;
+    pack(&w.conv, weight, bias);
+    void *packed = (void *)w.conv.weight;
     const int unit = p->win.stride_y == 1 && p->win.stride_x == 1 && p->win.dilation_y == 1 && p->win.dilation_x == 1;
     const int r = p->win.kh, tile = pick(in, 0, 6) / 2 * 2; /* 0: GEMM */
     const int fits = unit && r == p->win.kw && ((r == 3 && tile) || (r == 5 && (tile == 2 || tile == 4)));
+    float *points = NULL;
     if (fits && p->y.h * p->y.w > 1) {
-        w.m = tile, w.n = tile + r - 1;
-        w.input = (pa_winograd_input_f32_fn)kernel("winograd_input", isa, NULL);
-        w.transform = (pa_winograd_weight_f32_fn)kernel("winograd_weight", isa, NULL);
-        w.output = (pa_winograd_output_f32_fn)kernel("winograd_output", isa, NULL);
-        const int lazy = pick(in, 0, 1);
-        w.points = lazy ? NULL : packed; /* only whether it is NULL counts for the plan */
+        w.m = tile, w.n = tile + r - 1, w.lazy = pick(in, 0, 1);
+        w.input = kernel("winograd_input", isa), w.output = kernel("winograd_output", isa);
+        w.transform = kernel("winograd_weight", isa);
         pa_winograd_plan(&w, pa_team_size(team));
-        if (!lazy) {
-            points = zeros(pa_winograd_points_floats(&w) + 16);
-            pa_winograd_points(&w, points);
-            w.points = points, w.conv.weight = NULL;
+        if (!w.lazy) {
+            points = zeros(pa_winograd_transformed_floats(&w) + 16);
+            pa_winograd_transform(&w, points, NULL);
+            w.transformed = points, w.conv.weight = NULL;
         }
         run(pa_winograd_step, &w, p, w.scratch_floats, team);
-        compare(p, 2e-3 * (double)(cin * taps + 1) * 9, "winograd");
+        compare(p, 2e-3 * (double)(products + 1) * 9, "winograd");
     } else {
         pa_conv_plan(&w.conv, pa_team_size(team));
-        run(pa_conv_step, &w.conv, p, w.conv.scratch_floats, team);
+        run(pa_conv_step, &w.conv, p, floats_of(w.conv.scratch_bytes), team);
         compare(p, 0, "conv");
     }
-    free(packed), free(packed_bias), free(zero), free(points);
+    free(packed), free(points);
     return 0;
 }
 
 static int run_strassen(problem *p, const char *isa, pa_team *team, const float *weight, const float *bias) {
-    const pa_kernel_row *row;
-    pa_strassen_op s = {.conv = {.src = p->x, .dst = p->y, .kh = 1, .kw = 1, .stride_y = 1, .stride_x = 1,
-                                 .dilation_y = 1, .dilation_x = 1, .groups = 1, .lo = p->lo, .hi = p->hi}};
-    s.conv.gemm = (pa_gemm_f32_fn)kernel("gemm", isa, &row);
-    s.conv.mr = row->mr, s.conv.nr = row->nr;
-    float *packed = zeros((int64_t)p->x.c * p->y.c + 16), *packed_bias = zeros(p->y.c + 16);
-    float *zero = zeros(p->x.c > row->nr ? p->x.c : row->nr);
-    pa_conv_pack(weight, bias, p->y.c, p->x.c, 1, 1, row->nr, 0, packed, packed_bias);
-    s.conv.weight = packed, s.conv.bias = packed_bias, s.conv.zero = zero;
-    s.split = (pa_strassen_split_f32_fn)kernel("strassen_split", isa, NULL);
-    s.join = (pa_strassen_join_f32_fn)kernel("strassen_join", isa, NULL);
+    pa_strassen_op s = {.conv = conv_of(p, kernel("gemm", isa)), .split = kernel("strassen_split", isa),
+                        .join = kernel("strassen_join", isa), .add = kernel("binary", isa)};
+    pack(&s.conv, weight, bias);
     pa_strassen_plan(&s, pa_team_size(team));
-    float *quarters = zeros(pa_strassen_quarters_floats(&s) + 16);
-    pa_strassen_quarters(&s, quarters);
-    s.quarters = quarters, s.conv.weight = NULL;
+    float *quarters = zeros(pa_strassen_packed_floats(&s) + 16);
+    pa_strassen_pack(&s, quarters);
+    s.packed = quarters;
     run(pa_strassen_step, &s, p, s.scratch_floats, team);
     compare(p, 0, "strassen");
-    free(packed), free(packed_bias), free(zero), free(quarters);
+    free((void *)s.conv.weight), free(quarters);
     return 0;
 }
 
 static int run_depthwise(problem *p, const char *isa, pa_team *team, const float *weight, const float *bias) {
-    const pa_kernel_row *row;
     pa_depthwise_op op = {.src = p->x, .dst = p->y, .residual = p->r, .has_residual = p->has_residual, .groups = p->groups,
-                          .window = p->win, .lo = p->lo, .hi = p->hi};
-    op.kernel = (pa_depthwise_f32_fn)kernel("depthwise", isa, &row);
-    op.nr = row->nr, op.item_bytes = sizeof(float);
+                          .window = p->win, .lo = p->lo, .hi = p->hi, .kernel = kernel("depthwise", isa),
+                          .item_bytes = sizeof(float)};
     pa_depthwise_plan(&op, pa_team_size(team));
-    float *packed = zeros(pa_depthwise_packed_bytes(&op) / (int64_t)sizeof(float));
+    float *packed = zeros(floats_of(pa_depthwise_packed_bytes(&op)));
     pa_depthwise_pack(&op, weight, bias, packed);
     op.packed = packed;
-    run(pa_depthwise_step, &op, p, op.scratch_bytes / (int64_t)sizeof(float), team);
+    run(pa_depthwise_step, &op, p, floats_of(op.scratch_bytes), team);
     compare(p, 0, "depthwise");
     free(packed);
     return 0;
@@ -238,7 +230,7 @@ static int run_depthwise(problem *p, const char *isa, pa_team *team, const float
 static int run_pool(problem *p, const char *isa, pa_team *team) {
     pa_pool_op op = {.src = p->x, .dst = p->y, .window = p->win, .average = p->average, .count_pads = p->count_pads,
                      .pad_bottom = p->pad_bottom, .pad_right = p->pad_right,
-                     .kernel = (pa_pool_f32_fn)kernel("pool", isa, NULL), .item_bytes = sizeof(float)};
+                     .kernel = (pa_pool_f32_fn)kernel("pool", isa)->function, .item_bytes = sizeof(float)};
     pa_pool_plan(&op);
     run(pa_pool_step, &op, p, op.scratch_floats, team);
     compare(p, 1e-5, "pool");

@@ -38,10 +38,10 @@ void pa_conv_pack(const pa_conv_op *op, int64_t channels, const void *weight, co
 
 /* ---- conv_s8.c: the same of 8-bit integers ---- */
 
-enum { PA_S8_SPARE = 16 }; /* bytes behind a pixel that a GEMM may read: the rest of a depth */
+enum { PA_S8_SPARE = 16 }; /* KR at most: a GEMM reads rows of A up to a multiple of its KR, so many bytes beyond their end */
 
-/* What follows a convolution, on results that are in a cache still: they go through `table`, and are added to `residual`.
- * A kernel that is NULL does nothing. */
+/* What follows a convolution, while its results are in a cache: `lut` replaces each by its entry of `table`, then `add` adds
+ * `residual`. A kernel that is NULL does nothing. */
 typedef struct pa_epilogue_s8 {
     const pa_kernel_row *lut, *add;
     int8_t table[256];
@@ -49,17 +49,17 @@ typedef struct pa_epilogue_s8 {
     pa_binary_s8_args sum;
 } pa_epilogue_s8;
 
-/* n channels of so many results that follow each other, c_stride apart; r: where the residual of the first lies. */
+/* Runs it on n channels of so many pixels, c_stride apart; r: the residual of the first. */
 void pa_epilogue_s8_run(const pa_epilogue_s8 *epilogue, int64_t pixels, int64_t n, int8_t *c, int64_t c_stride,
                         const int8_t *r);
 
-/* conv: its residual is the epilogue's; weights are packed [groups][panels] of what the kernel reads, its bias is of int32_t;
- * zero has PA_S8_SPARE bytes of the zero point more than kw * Cin. */
+/* conv: has_residual and residual are those of the epilogue; weights are packed [groups][panels] as the kernel reads them; bias
+ * is of int32_t; zero points to kw * Cin + PA_S8_SPARE bytes that are src's zero point. */
 typedef struct pa_conv_s8_op {
     pa_conv_op conv;
     int32_t depthwise;     /* the kernel is one of depthwise convolutions, and groups is 1; else a GEMM */
-    int32_t float_dst;     /* the result is of floats, as a GEMM makes them, and nothing follows */
-    int32_t gather_window; /* whether windows of few channels are gathered to one tap; VNNI sets up taps sooner than that */
+    int32_t float_dst;     /* the result is of floats, and no epilogue follows; of a GEMM alone */
+    int32_t gather_window; /* a window of few channels is gathered to one tap: for kernels without PA_CHEAP_TAPS */
     pa_requantize to;
     const int32_t *sums;   /* of weights, packed like the bias, as are the scales */
     const float *scale;

@@ -109,4 +109,126 @@ cdef int pack_weights(CpuProgram self, step, pa_conv_op *op, algorithm, int pixe
     return 0
 
 
+cdef int add_strassen(CpuProgram self, step) except -1:
+    cdef pa_strassen_op *op = <pa_strassen_op *>self.new(sizeof(pa_strassen_op))
+    cdef const pa_kernel_row *row = gemm_row(self, step)
+    cdef float *packed
+    cdef bint pack = self.pack
+    fill_conv(self, step, &op.conv, row)
+    op.conv.kc = KC
+    self.check(op.conv.dst.c % (2 * row.nr) == 0, step, f"a multiple of {2 * row.nr} channels", op.conv.dst.c)
+    weights = use_weights(self, step, step, &op.conv, STRASSEN)
+    op.split, op.join = self.row(step, "strassen_split"), self.row(step, "strassen_join")
+    op.add = self.row(step, "binary")
+    pa_strassen_plan(op, self.threads)
+    if weights.transformed is None:
+        weights.transformed = self.weights(pa_strassen_packed_floats(op))
+        packed = f32_pointer(weights.transformed)
+        with nogil:
+            if pack:
+                pa_strassen_pack(op, packed)
+        weights.panels = None
+    op.packed, op.conv.weight = f32_pointer(weights.transformed), NULL
+    self.append(pa_strassen_step, op, 4 * op.scratch_floats)
+    return 0
+
+
+cdef object in_phases(step, pa_winograd_op *op):
+    """The convolution that Winograd computes: of stride 1, with the weights of one with strides by their phases."""
+    op.phases.stride = phases_of(step)
+    op.phases.pad_top, op.phases.pad_left = op.conv.pad_top, op.conv.pad_left
+    shaped = step if op.phases.stride == 1 else replace(phased(step), weight=phased_weight(step))
+    op.conv.kh, op.conv.kw = shaped.params["kernel"]
+    return shaped
+
+
+cdef int add_winograd(CpuProgram self, step, algorithm) except -1:
+    cdef pa_winograd_op *op = <pa_winograd_op *>self.new(sizeof(pa_winograd_op))
+    cdef bint halves = step.dst.dtype == "float16"
+    fill_conv(self, step, &op.conv, self.row(step, "gemm") if halves else gemm_row(self, step))
+    shaped = in_phases(fill_winograd_s8(self, step, op) if step.dst.dtype == "int8" else step, op)
+    op.m, op.n = tile(shaped, algorithm)
+    op.transform = self.row_of(step, "winograd_weight", "f32")
+    op.input = self.row_of(step, "winograd_input", "f16" if halves else "f32")
+    op.output = self.row_of(step, "winograd_output", "f16" if halves else "f32")
+    weights = use_weights(self, step, shaped, &op.conv, algorithm)
+    op.lazy = algorithm.lazy
+    pa_winograd_plan(op, self.threads)
+    if not op.lazy:
+        if weights.transformed is None:
+            weights.transformed = transformed_weights(self, op, halves)
+            weights.panels = None
+        op.transformed, op.conv.weight = pointer(weights.transformed), NULL
+    self.append(pa_winograd_step, op, 4 * op.scratch_floats)
+    return 0
+
+
+cdef object transformed_weights(CpuProgram self, const pa_winograd_op *op, bint halves):
+    cdef int64_t count = pa_winograd_transformed_floats(op)
+    made = self.halves(count) if halves else self.weights(count)
+    room = aligned(count) if halves and self.pack else made  # floats, of which the halves are made
+    cdef float *floats = f32_pointer(room)
+    cdef uint16_t *bits = <uint16_t *>pointer(made) if halves else NULL
+    cdef bint pack = self.pack
+    with nogil:
+        if pack:
+            pa_winograd_transform(op, floats, bits)
+    return made
+
+
+cdef object fill_winograd_s8(CpuProgram self, step, pa_winograd_op *op):
+    """The convolution in float32 that one on integers is, its residual being the epilogue's."""
+    levels_fit(self, step, step.params["levels"])
+    (_, op.s8.src_zero), (_, op.s8.dst_zero) = step.params["levels"]
+    op.s8.dequantize, op.s8.quantize = self.row_of(step, "dequantize", "s8"), self.row_of(step, "quantize", "s8")
+    fill_epilogue(self, step, &op.s8.epilogue)
+    real = in_quanta(step)
+    op.conv.has_residual, op.conv.lo, op.conv.hi = False, real.params["lo"], real.params["hi"]
+    return real
+
+
+def in_quanta(step):
+    """A convolution on integers as one in float32, from integers less their zero point to multiples of the output's scale."""
+    (x_scale, _), (y_scale, _) = step.params["levels"]
+    weight = weights_s8(step)
+    factor = np.float64(x_scale) / y_scale * np.asarray(step.params["scales"], np.float64)
+    bounds = {name: step.params[name] / y_scale for name in ("lo", "hi")}
+    return replace(
+        step, src=step.src[:1], dst=replace(step.dst, dtype="float32"), params={**step.params, **bounds},
+        weight=(weight * factor.reshape(-1, 1, 1, 1)).astype(np.float32), bias=step.bias / np.float64(y_scale))
+
+
+cdef add_depthwise(CpuProgram self, step):
+    cdef pa_depthwise_op *op = <pa_depthwise_op *>self.new(sizeof(pa_depthwise_op))
+    cdef const pa_kernel_row *row = self.row(step, "depthwise")
+    op.src, op.dst, op.window = self.view(step, step.src[0]), self.view(step, step.dst), self.window(step)
+    op.has_residual = len(step.src) > 1
+    if op.has_residual:
+        op.residual = self.view(step, step.src[1])
+    op.groups, op.lo, op.hi = step.params["groups"], step.params["lo"], step.params["hi"]
+    self.rows_fit(step, op.window)
+    if step.dst.dtype == "float16" and op.window.kh * op.window.kw * (op.src.c // op.groups) > PA_F16_BLOCK:
+        row = reference_row(b"depthwise", b"f16")  # whose sums are floats
+    op.kernel, op.item_bytes = row, item_bytes(step.dst.dtype)
+    pa_depthwise_plan(op, self.threads)
+    shape = (op.dst.c, op.src.c // op.groups, op.window.kh, op.window.kw)
+    key = (id(step.weight), id(step.bias), "direct", <uintptr_t>row, op.groups)
+    weights = self.packed.get(key)
+    if weights is None:
+        weights = self.packed[key] = PackedWeights(step)
+        weight = packable(step.weight, shape, f"step {step.node}: weight")
+        bias = packable(step.bias, (op.dst.c,), f"step {step.node}: bias")
+        weights.panels = self.bytes_of(pa_depthwise_packed_bytes(op))
+        if self.pack:
+            pa_depthwise_pack(op, pointer(weight), pointer(bias), pointer(weights.panels))
+    op.packed = pointer(weights.panels)
+    self.append(pa_depthwise_step, op, op.scratch_bytes)
+
+
+cdef const pa_kernel_row *reference_row(const char *op, const char *type_) except NULL:
+    """What every core has, last in kernels.inc."""
+    rows = [i for i in range(pa_kernel_row_count) if (pa_kernel_rows[i].op, pa_kernel_rows[i].type) == (op, type_)]
+    return &pa_kernel_rows[<int>rows[-1]]
+
+
 BUILDERS.update(conv=add_convolution)

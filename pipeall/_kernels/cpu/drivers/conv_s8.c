@@ -14,7 +14,7 @@ enum {
     FEW_IN_WINDOW = 8, /* channels, fewer than this: all rows of the kernel may be gathered to one tap */
 };
 
-/* The k of a row with what its last load reads beyond them. */
+/* k as the kernel reads it, in whole loads: of KR bytes, and of 8 at the end where KR is 16 (kernels_s8.h). */
 static int64_t depth_of(const pa_conv_op *p) { return round_up(k_of(p), min64(p->kernel->kr, 8)); }
 /* Of an element of the result. */
 static int64_t dst_bytes(const pa_conv_s8_op *p) { return p->float_dst ? (int64_t)sizeof(float) : 1; }
@@ -39,18 +39,21 @@ static void conv_chunk(const void *arg, int64_t index, int thread) {
     const pa_tiling tiling = pa_tiling_of(t.rows, p->kernel->mr);
     const void *pointers = ctx->scratch + thread * p->scratch_bytes;
     const void *weight = (const char *)p->weight + t.panel * panel_bytes(op);
-    const int64_t packed = t.panel * p->kernel->nr;
-    const int32_t taps = taps_of(p), *bias = (const int32_t *)p->bias + packed;
-    const int64_t a_step = (int64_t)taps * p->kernel->mr;
+    const int64_t nr = p->kernel->nr, first = t.panel * nr, a_step = (int64_t)taps_of(p) * p->kernel->mr;
+    const int32_t taps = taps_of(p), *bias = (const int32_t *)p->bias + first;
     char *c = ctx->dst + (t.row0 * p->dst.stride + t.channel) * dst_bytes(op);
-    const pa_panels panels = {p->kernel, t.columns, panel_bytes(op), p->kernel->nr, .kc = 0};
     point(p, ctx->src + (op->depthwise ? t.channel : t.group * channels_of(p)), t.row0, &tiling, (const char **)pointers);
-    if (op->depthwise)
-        PA_FUNCTION(depthwise, s8, p->kernel)(&(pa_depthwise_s8_args){(int32_t)t.columns, taps, tiling, a_step, pointers, weight,
-                                              bias, op->scale + packed, op->to, (int8_t *)c, p->dst.stride});
-    else
-        pa_gemm_s8_panels(&panels, &(pa_gemm_s8_args){0, taps, tiling, depth_of(p), a_step, pointers, weight, bias, op->sums + packed,
-                                        op->scale + packed, op->to, c, p->dst.stride, op->float_dst});
+    if (op->depthwise) {
+        PA_FUNCTION(depthwise, s8, p->kernel)(&(pa_depthwise_s8_args){
+            .n = (int32_t)t.columns, .taps = taps, .tiling = tiling, .a_step = a_step, .a = pointers, .b = weight, .bias = bias,
+            .scale = op->scale + first, .to = op->to, .c = (int8_t *)c, .c_stride = p->dst.stride});
+    } else {
+        const pa_panels panels = {.kernel = p->kernel, .columns = t.columns, .b_step = panel_bytes(op), .bias_step = nr};
+        pa_gemm_s8_panels(&panels, &(pa_gemm_s8_args){
+            .taps = taps, .tiling = tiling, .k = depth_of(p), .a_step = a_step, .a = pointers, .b = weight, .bias = bias,
+            .sums = op->sums + first, .scale = op->scale + first, .to = op->to, .c = c, .c_stride = p->dst.stride,
+            .float_dst = op->float_dst});
+    }
     const int8_t *residual = ctx->residual ? (const int8_t *)ctx->residual + t.row0 * p->residual.stride + t.channel : NULL;
     pa_epilogue_s8_run(&op->epilogue, t.rows, t.columns, (int8_t *)c, p->dst.stride, residual);
 }
@@ -58,8 +61,8 @@ static void conv_chunk(const void *arg, int64_t index, int thread) {
 void pa_conv_s8_plan(pa_conv_s8_op *op, int threads) {
     pa_conv_op *p = &op->conv;
     const int64_t rows = (int64_t)p->dst.h * p->dst.w, wanted = (int64_t)threads * CHUNKS;
-    const int few = !op->depthwise && few_channels(p);
-    p->tap_rows = !few ? 0 : op->gather_window && channels_of(p) < FEW_IN_WINDOW ? p->kh : 1;
+    const int gathers_rows = !op->depthwise && few_channels(p);
+    p->tap_rows = !gathers_rows ? 0 : op->gather_window && channels_of(p) < FEW_IN_WINDOW ? p->kh : 1;
     const int64_t most = max64(min64(MC, POINTERS / taps_of(p)), 1);
     p->row_block = chunk_pixels(p, most);
     p->panel_block = panels_of(p);
@@ -107,10 +110,10 @@ void pa_conv_s8_pack(const pa_conv_s8_op *op, const int8_t *weight, void *packed
         for (int64_t j = 0; j < n; j++) {
             const int8_t *filter = weight + (index / panels * columns + first + j) * channels * all;
             for (int64_t t = 0; t < taps; t++)
-                for (int64_t i = 0; i < k; i++) {
-                    const int64_t tap = p->tap_rows ? t * p->kw + i / channels : t, c = p->tap_rows ? i % channels : i;
-                    const int64_t at = i / kr * kr, together = min64(kr, depth - at);
-                    to[(t * depth + at) * nr + j * together + i - at] = filter[c * all + tap];
+                for (int64_t i = 0; i < k; i++) { /* i is a channel of one of the all / taps pixels that are a tap */
+                    const int64_t pixel = t * (all / taps) + i / channels, channel = i % channels;
+                    const int64_t at = i / kr * kr, together = min64(kr, depth - at); /* the last 8 of a KR of 16, too */
+                    to[(t * depth + at) * nr + j * together + i - at] = filter[channel * all + pixel];
                 }
         }
     }

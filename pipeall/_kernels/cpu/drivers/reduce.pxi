@@ -33,22 +33,22 @@ cdef int alike(CpuProgram self, step) except -1:
 
 cdef pa_strided folded_dst(CpuProgram self, step, axes) except *:
     """The result with an axis of one element where an axis was folded, which a step may keep or drop."""
-    cdef pa_strided given, found
+    cdef pa_strided given, result
     cdef int d, at
     shape, keeps = step.src[0].shape, bool(step.params["keepdims"])
     expected = tuple(1 if d in axes else n for d, n in enumerate(shape) if keeps or d not in axes)
     self.check(tuple(step.dst.shape) == expected, step, f"a result of {expected}", step.dst.shape)
     given = written(self, step)
-    found, at = given, 0
-    found.rank = len(shape)
-    for d in range(found.rank):
+    result, at = given, 0
+    result.rank = len(shape)
+    for d in range(result.rank):
         if d in axes:
-            found.size[d], found.stride[d] = 1, 0
+            result.size[d], result.stride[d] = 1, 0
             at += keeps
         else:
-            found.size[d], found.stride[d] = given.size[at], given.stride[at]
+            result.size[d], result.stride[d] = given.size[at], given.stride[at]
             at += 1
-    return found
+    return result
 
 
 def add_reduce(CpuProgram self, step):

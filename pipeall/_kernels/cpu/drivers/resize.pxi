@@ -5,11 +5,11 @@ TAPS_MAX = 2**24  # of one output element, over all axes
 
 cdef object table(CpuProgram self, step, array, dtype, str what):
     """An array of a step's parameters, kept as long as the program."""
-    found = np.ascontiguousarray(array, dtype)
-    self.check(found.ndim == 2 and found.shape[1] >= 1, step, f"{what} of shape (output size, taps)", found.shape)
-    self.keep.append(found)
-    self.weight_bytes += found.nbytes
-    return found
+    kept = np.ascontiguousarray(array, dtype)
+    self.check(kept.ndim == 2 and kept.shape[1] >= 1, step, f"{what} of shape (output size, taps)", kept.shape)
+    self.keep.append(kept)
+    self.weight_bytes += kept.nbytes
+    return kept
 
 
 cdef object into_quanta(CpuProgram self, step):
