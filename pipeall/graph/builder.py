@@ -19,25 +19,22 @@ def fresh(name: str, *known: Container[str]) -> str:
     return name
 
 
-def with_nodes(source: Graph, nodes: Iterable[Node], tensors: Mapping[str, Tensor],
-               constants: Mapping[str, np.ndarray] | None = None, qparams: Mapping[str, Quantization] | None = None,
-               **changes: Any) -> Graph:  # fmt: skip
-    """The graph with these nodes in place of its own, and of the tensors and constants those that it has then."""
+def with_nodes(
+    source: Graph,
+    nodes: Iterable[Node],
+    tensors: Mapping[str, Tensor],
+    constants: Mapping[str, np.ndarray],
+    qparams: Mapping[str, Quantization],
+    **changes: Any,
+) -> Graph:
+    """The graph with these nodes in place of its own; of the tensors and constants it has those that they name."""
     nodes = tuple(nodes)
     read = {name for node in nodes for name in node.inputs}
-    there = {tensor.name for tensor in changes.get("inputs", source.inputs)} | {node.output for node in nodes}
-    return replace(
-        source,
-        nodes=nodes,
-        tensors={name: tensor for name, tensor in tensors.items() if name in there},
-        constants={
-            name: array
-            for name, array in (source.constants if constants is None else constants).items()
-            if name in read
-        },
-        qparams={name: of for name, of in (source.qparams if qparams is None else qparams).items() if name in read},
-        **changes,
-    )
+    made = {tensor.name for tensor in changes.get("inputs", source.inputs)} | {node.output for node in nodes}
+    tensors = {name: tensor for name, tensor in tensors.items() if name in made}
+    constants = {name: array for name, array in constants.items() if name in read}
+    qparams = {name: params for name, params in qparams.items() if name in read}
+    return replace(source, nodes=nodes, tensors=tensors, constants=constants, qparams=qparams, **changes)
 
 
 class GraphBuilder:

@@ -10,7 +10,7 @@ how a device stores it is decided in ``lower.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import prod
@@ -121,6 +121,9 @@ class ListingRow:
     shape: tuple[int, ...]
 
 
+Lengths = Mapping[str, tuple[tuple[int, str], ...]]  # as in Graph
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph:
     """A network or a consecutive part of one.
@@ -153,7 +156,7 @@ class Graph:
     leaves: tuple[Tensor, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
     qparams: Mapping[str, Quantization] = field(default_factory=dict)
-    lengths: Mapping[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+    lengths: Lengths = field(default_factory=dict)
     declared: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -234,3 +237,14 @@ class Graph:
             yield ListingRow("Transmitter" if self.transmits else "Output", tensor.name, "", tensor.shape)
         for tensor in self.leaves:
             yield ListingRow("Output", tensor.name, "", tensor.shape)
+
+
+def cut_to_lengths(outputs: Iterable[str], lengths: Lengths, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs by name, of all arrays that leave: each as long as the count beside it says."""
+    results = {}
+    for name in outputs:
+        array = arrays[name]
+        for axis, count in lengths.get(name, ()):
+            array = array[(slice(None),) * axis + (slice(int(arrays[count][0])),)]
+        results[name] = array
+    return results

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import ArgumentError
-from ..graph.counted_outputs import cut
-from ..graph.ir import Graph, Node
+from ..graph.ir import Graph, Node, cut_to_lengths
 from ..picture import Placed, described, frame_of, is_example
 from ..steps import SlotTensor
 
@@ -97,7 +96,7 @@ class Border:
     def named(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         """By output name."""
         named = dict(zip(self._leaving, self._typed(arrays), strict=True))
-        return cut(self._outputs, self._lengths, named) if self._lengths else named
+        return cut_to_lengths(self._outputs, self._lengths, named) if self._lengths else named
 
     def result(self, arrays: Sequence[np.ndarray]) -> Frame:
         """An array, or a dict by output name where the model has several outputs."""

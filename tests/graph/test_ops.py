@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from pipeall.errors import ArgumentError, ModelError
 from pipeall.graph import ops
-from pipeall.graph.cases.op_cases import CASES, CHANNELS, INDEXING, RECURRENT, SAMPLING, Case, case_graph
+from pipeall.graph.cases.cases_rows import RECURRENT
+from pipeall.graph.cases.op_cases import CASES, CHANNELS, INDEXING, SAMPLING, Case, case_graph
 
 INF = float("inf")
 ELSEWHERE = {group[0].op for group in (*INDEXING, *SAMPLING, *RECURRENT)}  # in test_structure_ops

@@ -12,7 +12,7 @@ from pipeall.errors import ModelError
 from pipeall.graph import ops
 from pipeall.graph.cases.case import Case
 from pipeall.graph.cases.cases_indexing import INDEXING
-from pipeall.graph.cases.cases_recurrent import RECURRENT
+from pipeall.graph.cases.cases_rows import RECURRENT
 from pipeall.graph.cases.cases_sampling import SAMPLING
 from pipeall.graph.cases.op_cases import case_graph
 from pipeall.graph.ops import sampling_ops as sampling

@@ -10,6 +10,13 @@ from typing import Any
 Shape = tuple[int, ...]
 
 CHANNELS = (1, 3, 7, 8, 15, 16, 17, 31, 32, 33, 64, 96)
+# Convolutions with a stride whose phases Winograd computes: their taps are 3 x 3 to 5 x 5
+PHASES = (  # channels in and out, image, kernel, stride, pads
+    (1, 20, (19, 22), 7, 2, 3), (3, 18, (26, 25), 7, 2, 0), (5, 20, (12, 15), 7, 2, 3), (7, 20, (5, 8), 7, 2, 3),
+    (2, 34, (21, 26), 8, 2, (1, 3, 2, 0)), (3, 20, (24, 31), 6, 2, 2), (20, 16, (11, 14), 5, 2, 2),
+    (5, 17, (22, 20), 7, 3, (4, 5, 1, 0)), (3, 15, (41, 37), 13, 3, 1), (6, 24, (44, 50), 17, 4, (8, 9, 7, 3)),
+    (1, 18, (9, 16), 9, 2, 4), (8, 18, (23, 30), 9, 2, 4), (11, 18, (11, 18), 9, 2, 4), (2, 16, (12, 7), 10, 2, 4),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,10 @@ from ..ir import Graph, Node, Tensor
 from ..ops import infer_shape, infer_type
 from ..pointwise import BINARY, UNARY, Binary, Unary
 from . import cases_rows
-from .case import CHANNELS, Case, Shape
+from .case import CHANNELS, PHASES, Case, Shape
 from .cases_indexing import INDEXING
 from .cases_movement import MOVES
-from .cases_pictures import PICTURE
-from .cases_recurrent import RECURRENT
-from .cases_sampling import SAMPLING
-from .cases_strides import PHASES
+from .cases_sampling import PICTURE, SAMPLING
 
 CLAMPS = ((-inf, inf), *UNARY["clip"].samples)
 
@@ -346,7 +343,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     for cases in (
         CONV, DECONV, FC, MAXPOOL, AVGPOOL, LRN, (*SOFTMAX, *cases_rows.SOFTMAX),
         (*LAYERNORM, *cases_rows.LAYERNORM), *cases_rows.NEW, *BINARIES, *UNARIES,
-        CAST, QUANTIZE, DEQUANTIZE, WHERE, *MOVES, *INDEXING, *SAMPLING, *RECURRENT, PICTURE,
+        CAST, QUANTIZE, DEQUANTIZE, WHERE, *MOVES, *INDEXING, *SAMPLING, *cases_rows.RECURRENT, PICTURE,
     )
 }  # fmt: skip
 

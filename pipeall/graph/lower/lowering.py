@@ -22,7 +22,6 @@ import numpy as np
 from ...errors import ModelError
 from ...steps import SLOT_IN, SLOT_OUT, Lowered, SlotTensor, Step, Strided, View, item_bytes
 from ..ir import Graph, Node, Tensor
-from ..layouts import image_names
 from ..memory import dense, extent, slot_elements, slot_layout
 from ..ops import Trait, has
 from ..partition import Border
@@ -289,3 +288,25 @@ class Lowering:
             return
         params = {"dims": b.shape, "src_strides": a.strides, "dst_strides": b.strides}
         self.steps.append(Step("copy", name, (reaching(a),), reaching(b), params))
+
+
+def image_names(graph: Graph) -> frozenset[str]:
+    """The tensors that should lie as pixels do: those of rank 4 that ops on images read or write, and what computes in
+    their layout. Others of rank 4, as heads of attention or windows of tokens, lie better in row-major order."""
+    on_pixels: set[str] = set()
+    passed: set[str] = set()  # outputs of nodes that have been looked at
+    nodes_of: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        for name in (*node.inputs, node.output):
+            nodes_of.setdefault(name, []).append(node)
+    met = [name for node in graph.nodes if has(node.op, Trait.IMAGES) for name in (node.inputs[0], node.output)]
+    while met:
+        name = met.pop()
+        if name in on_pixels or name not in graph.tensors or len(graph.tensors[name].shape) != 4:
+            continue
+        on_pixels.add(name)
+        for node in nodes_of[name]:
+            if not has(node.op, Trait.REORDERS) and node.output not in passed:
+                passed.add(node.output)
+                met += (*node.inputs, node.output)
+    return frozenset(on_pixels)

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArgumentError
-from ..counted_outputs import cut
-from ..ir import Graph, Node
+from ..ir import Graph, Node, cut_to_lengths
 from .registry import MAX_ELEMENTS, MAX_RANK, OPS, attributes, has, infer_shape, infer_type, work
 from .spec import Trait
 
@@ -74,4 +73,4 @@ def run_graph(
     if all_tensors:
         return values
     left = (*graph.outputs, *graph.leaves)
-    return cut((tensor.name for tensor in left), graph.lengths, values)
+    return cut_to_lengths((tensor.name for tensor in left), graph.lengths, values)

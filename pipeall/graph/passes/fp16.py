@@ -160,7 +160,7 @@ class _Fp16Graph(GraphBuilder):
                     self.borders.append(replace(border, nodes=len(self.nodes)))
                     self.float16.clear()  # a frame that comes in here has none of them
             self._add(node)
-        return with_nodes(self.source, self.nodes, self.tensors)
+        return with_nodes(self.source, self.nodes, self.tensors, self.constants, self.qparams)
 
     def _add(self, node: Node) -> None:
         name, in_half = node.output, node.output in self.fp16_nodes

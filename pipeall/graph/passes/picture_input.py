@@ -81,7 +81,7 @@ def with_picture(graph: Graph, picture: Picture, example: tuple[int, int] = EXAM
     first = Node(fresh("picture", graph.tensors, graph.constants), "picture", (words.name,), pixels.name, attrs)
     inputs = tuple(words if tensor is image else tensor for tensor in graph.inputs)
     there = tensors | {tensor.name: tensor for tensor in inputs}
-    return with_nodes(graph, (first, *nodes), there, inputs=inputs)
+    return with_nodes(graph, (first, *nodes), there, graph.constants, graph.qparams, inputs=inputs)
 
 
 def pictures_of(graph: Graph) -> dict[str, Node]:

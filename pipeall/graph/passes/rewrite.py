@@ -15,12 +15,11 @@ from ..ir import Graph, Node
 from ..ops import OPS, unclamped
 from .editor import GraphEditor
 from .rewrite_attention import fuse_attention
-from .rewrite_concat import join_slices, nest_concat
 from .rewrite_division import multiplied
 from .rewrite_linear import fold_normalization, merge_branches
+from .rewrite_movement import join_slices, nest_concat, normalize_as_it_is
 from .rewrite_pointwise import add_to_gate, make_activation
 from .rewrite_quantized import drop_fakequant, read_what_was_stored, store_later, take_maxima_of_floats
-from .rewrite_rows import normalize_as_it_is
 
 CLAMPED = tuple(op for op, spec in OPS.items() if "lo" in spec.attrs)  # end in clamp(lo, hi)
 FLOAT_MAX = np.finfo(np.float32).max

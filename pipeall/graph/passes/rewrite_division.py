@@ -36,7 +36,7 @@ def multiplied(graph: Graph) -> Graph:
         name = fresh(f"{node.output}/factor", constants, graph.tensors)
         constants[name] = 1 / divisor
         nodes[i] = replace(node, op="mul", inputs=(node.inputs[0], name))
-    return with_nodes(graph, nodes, graph.tensors, constants)
+    return with_nodes(graph, nodes, graph.tensors, constants, graph.qparams)
 
 
 def _decides(node: Node) -> bool:

@@ -6,7 +6,8 @@ import pytest
 from onnx_models import saved
 
 from pipeall.graph import ops
-from pipeall.graph.cases.op_cases import CASES, INDEXING, RECURRENT, SAMPLING, Case, case_graph
+from pipeall.graph.cases.cases_rows import RECURRENT
+from pipeall.graph.cases.op_cases import CASES, INDEXING, SAMPLING, Case, case_graph
 from pipeall.graph.onnx.read.read import load
 from pipeall.graph.passes.rewrite import rewrite
 
