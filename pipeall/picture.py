@@ -88,7 +88,7 @@ class Picture:
               the level that stands for the number
     value     of the letterbox's border, 0 to 255
     centered  the letterbox's picture is in the middle; else above and left
-    keep      of the largest crop: 0.875 is that of most classifiers
+    keep      of the largest crop: 0.875 for most classifiers
     frames    pixel format of the frames: RGB, BGR, GRAY as (H, W, 3) or (H, W); NV12 and I420 (3 H / 2, W);
               YUYV (H, W, 2)
     apart     the step is a group of its own, so that a plan may cut behind it

@@ -1,4 +1,4 @@
-"""How long work says how far it is: a function that it calls with what it does, how much is done, how much there is."""
+"""Progress of long work: a function that it calls with the name of the work, the amount done, and the whole amount."""
 
 from __future__ import annotations
 

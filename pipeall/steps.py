@@ -103,7 +103,7 @@ class Strided:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of its elements, those of a broadcast axis once."""
+        """The bytes of its elements; a broadcast axis counts once."""
         met = (size for size, stride in zip(self.shape, self.strides, strict=True) if stride)
         return prod(met) * item_bytes(self.dtype)
 

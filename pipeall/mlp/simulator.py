@@ -94,7 +94,7 @@ class Counting(Comm):
 def simulate(size: int, program: Callable[[Comm], Any]) -> list[Any]:
     """Runs ``program(comm)`` on ``size`` ranks, a thread each, and gives what each returned.
 
-    The results are those of MPI bit for bit, and the same in every run: a message waits for its receiver, and each
+    The results equal MPI's bit for bit, and are the same in every run: a message waits for its receiver, and each
     receiver names its sender. Raises the error of the lowest rank that failed by itself.
     """
     if size < 1:

@@ -93,7 +93,7 @@ def block_bytes(part: Lowered) -> int:
 
 
 def _supported(lowered: list[Lowered], units: Sequence[Component]) -> list[Lowered]:
-    """The stages, each of which its unit can run."""
+    """The stages, each on a unit that can run it."""
     for part, unit in zip(lowered, units, strict=True):
         if reason := unit.device.unsupported(part):
             raise DeviceError(f"stage {unit.name}: expected groups that it can run; {reason}")

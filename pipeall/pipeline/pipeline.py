@@ -147,7 +147,7 @@ class Pipeline:
 
     @property
     def about(self) -> str:
-        """Network, plan, what it runs on and how far it is, in a line."""
+        """Network, plan, board and progress, in a line."""
         host = self._host
         state = "closed" if host.closed else "failed" if host.error else "open"
         return f"{self.graph.name} on {self.plan}: {host.recorder.frames} frames done, {self.pending} pending, {state}"

@@ -164,7 +164,7 @@ class Drift:
         return min(({first.plan: value} | values).items(), key=lambda item: item[1])
 
     def _reason(self, present: float, value: float) -> str:
-        """Which units have changed, and what the move is for."""
+        """The units that have changed, and the reason of the move."""
         changed = {unit: ratio for unit, ratio in self._ratios.items() if abs(ratio - 1) > STEADY}
         off = [f"{unit} takes {ratio:.2f} x its profile" for unit, ratio in changed.items()]
         what, unit = FIGURES[self.goal.objective]

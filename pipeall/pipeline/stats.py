@@ -50,7 +50,7 @@ class StageCounters:
     started_ns: int = 0
 
     def since(self, before: Sequence[StageCounters]) -> StageCounters:
-        """What it has done since it was ``before``; all, where it was not among these."""
+        """Its work since it was ``before``; all, where it was not among these."""
         old = next((row for row in before if (row.lane, row.stage) == (self.lane, self.stage)), None)
         if old is None:
             return self

@@ -33,7 +33,7 @@ Reader = tuple[Node, int]  # a convolution and where the channels begin in its i
 
 
 class Channels:
-    """Who reads the channels of a network's tensors."""
+    """The consumers of the channels of a network's tensors."""
 
     def __init__(self, graph: Graph):
         self.graph = graph

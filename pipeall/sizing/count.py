@@ -24,7 +24,7 @@ class Cost:
     parameters : int
         Learnt numbers.
     macs : int
-        Multiply-accumulates of convolutions, fully connected layers and products, without those of a bias.
+        Multiply-accumulates of convolutions, fully connected layers and products, without the bias.
     element_ops : int
         What other layers compute, one for each element and step of their formula.
     weight_bytes : int
@@ -83,7 +83,7 @@ def network_cost(network: Network) -> Cost:
 
 
 def macs(network: Network, layer: Layer) -> int:
-    """Multiply-accumulates of a layer, without those of a bias."""
+    """Multiply-accumulates of a layer, without the bias."""
     rule = MACS.get(layer.op)
     return rule(network, layer) if rule else 0
 

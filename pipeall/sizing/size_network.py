@@ -94,7 +94,7 @@ class Network:
         return sum(prod(self.shapes[name]) * (1 if name in self.integers else FLOAT_BYTES) for name in names)
 
     def activations(self, layer: Layer) -> tuple[str, ...]:
-        """Names of what a layer reads that is computed, not learnt."""
+        """Names of the computed inputs of a layer, without learnt ones."""
         return tuple(name for name in layer.inputs if name and name not in self.weights)
 
     def weights_of(self, layer: Layer) -> tuple[str, ...]:

@@ -121,7 +121,7 @@ class Class:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A thing in the picture: its edges in pixels, how sure the network is, what it is.
+    """A thing in the picture: its edges in pixels, its score and its class.
 
     points   its key points: x, y and score of each
     mask     which pixels are the thing's, or None
@@ -172,7 +172,7 @@ class Text:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """All that a network says of one picture. What its task does not give is empty.
+    """The results of one picture. Fields that the task does not give are empty.
 
     task         classify, detect, segment, points, text or embed
     size         height and width of the picture
@@ -194,7 +194,7 @@ class Answer:
     vector: np.ndarray | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """What there is, as JSON knows it. Boxes are as in COCO's files of results."""
+        """The fields that are not empty, for JSON. Boxes are as in COCO's files of results."""
         content: dict[str, Any] = {"task": self.task, "size": list(self.size)}
         for name in ("classes", "boxes", "texts"):
             if parts := getattr(self, name):

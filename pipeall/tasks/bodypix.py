@@ -1,6 +1,6 @@
 """BodyPix and PoseNet: people from heat maps of their key points, and the way from each point to the next.
 
-Source: PersonLab, arXiv 1803.08225; the algorithm is that of TensorFlow's posenet.
+Source: PersonLab, arXiv 1803.08225; the algorithm is from TensorFlow's posenet.
 """
 
 from __future__ import annotations

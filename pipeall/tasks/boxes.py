@@ -76,7 +76,7 @@ def suppressed(boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray, iou: f
 def select_boxes(
     scene: Scene, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray, points: np.ndarray | None = None
 ) -> tuple[np.ndarray, tuple[Box, ...]]:
-    """Boxes of the network's input without those of one thing, in the picture; and which rows they are.
+    """Boxes of the network's input in the picture, one for each thing; and their rows.
 
     ``points``: (rows, points, 2 or 3), x, y and score. Boxes end at the picture's edges, and go if they lie beyond.
     """

@@ -1,4 +1,4 @@
-"""What a whole picture is: its class, or a vector that stands for it."""
+"""Answers on a whole picture: its class, or a vector that stands for it."""
 
 from __future__ import annotations
 

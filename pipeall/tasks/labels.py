@@ -1,4 +1,4 @@
-"""Names of classes and of key points: those of well-known data sets, and those that a user or a file gives."""
+"""Names of classes and of key points, of well-known data sets or given by a user or a file."""
 
 from __future__ import annotations
 

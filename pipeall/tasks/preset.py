@@ -1,4 +1,4 @@
-"""How networks want their pixels, by the name of those who trained them."""
+"""How networks want their pixels, by the names of frameworks and data sets."""
 
 from __future__ import annotations
 

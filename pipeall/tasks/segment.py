@@ -1,4 +1,4 @@
-"""What each pixel is: a class, or foreground."""
+"""A class for each pixel, or foreground."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def ssd_anchors(size: tuple[int, int]) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def face_anchors(size: tuple[int, int], retina: bool) -> np.ndarray:
-    """(anchors, 4) as ``ssd_anchors``: squares of fixed sizes; those of UltraFace end at 1."""
+    """(anchors, 4) as ``ssd_anchors``: squares of fixed sizes; UltraFace has them clipped at 1."""
     h, w = size
     parts = []
     for stride, sizes in (RETINA_SIZES if retina else ULTRA_SIZES).items():
@@ -75,7 +75,7 @@ def _frozen(anchors: np.ndarray) -> np.ndarray:
 
 
 def _pair(signature: Signature, count: int, width: int = 4) -> int | None:
-    """Which of two outputs is that of boxes, (1, count, width); the other one has as many rows. None: neither."""
+    """Which of two outputs has the boxes, (1, count, width); the other one has as many rows. None: neither."""
     shapes = signature.shapes
     if len(shapes) != 2 or {shape[:2] for shape in shapes} != {(1, count)} or {len(shape) for shape in shapes} != {3}:
         return None

@@ -38,7 +38,7 @@ def _columns(signature: Signature) -> bool:
 
 
 def _prototypes(signature: Signature) -> bool:
-    """Whether the second of two outputs is that of masks: (1, 32, H / 4, W / 4)."""
+    """Whether the second of two outputs has the masks: (1, 32, H / 4, W / 4)."""
     h, w = signature.size
     return len(signature.shapes) == 2 and signature.shapes[1] == (1, MASKS, -(-h // 4), -(-w // 4))
 

@@ -13,7 +13,7 @@ BATCH = 32
 
 @dataclass(frozen=True)
 class TrainingRecipe:
-    """What a network is trained with, beside its hyperparameters.
+    """Settings of a training, beside the hyperparameters.
 
     batch      samples of a step
     decay      weight decay (L2) of weights, not of biases and what normalizes

@@ -128,7 +128,7 @@ class Board:
 
     @property
     def default_component(self) -> str:
-        """What a whole network runs on unless it is said: all cores where they are equal, else the fastest cluster."""
+        """The default unit of a whole network: all cores where they are equal, else the fastest cluster."""
         return WHOLE if self._clusters and equal(self._clusters) else next(iter(self._present))
 
     def __repr__(self) -> str:

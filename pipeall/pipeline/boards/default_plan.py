@@ -1,4 +1,4 @@
-"""The plan of those who give none."""
+"""The plan of a pipeline without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a measurement was taken on: machine, clocks, governors, temperatures, load. A figure without them says little:
+"""The machine of a measurement: machine, clocks, governors, temperatures, load. A figure without them says little:
 the same board and program have differed by 1.4 to 2.2 times with clocks and fan."""
 
 from __future__ import annotations

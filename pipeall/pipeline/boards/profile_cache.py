@@ -1,4 +1,4 @@
-"""Profiles of this machine in the cache: the plans of those who give none come from them.
+"""Profiles of this machine in the cache: default plans come from them.
 
 Each belongs to a network's shapes and a kind of machine. With ``PIPEALL_TUNE=off`` none is stored or used: nothing that
 was timed decides then.

@@ -71,7 +71,7 @@ class Program(Protocol):
 
 
 class Device(ABC):
-    """What runs a sub-graph, with its traits.
+    """A device that runs sub-graphs, with its traits.
 
     kind        what sort of device it is, for people
     precision   what it computes in: "fp32", or one of its component's ``names.Traits.precisions``
@@ -133,7 +133,7 @@ class Device(ABC):
         return None
 
     def cache(self, timed: bool) -> Cache | None:
-        """What steps are cut into strips for, where that is faster: ``timed`` here, or by a model. None: none are."""
+        """The cache for tiles of rows, where they are faster: ``timed`` here, or by a model. None: no tiles."""
         return None
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What bounds each layer of a network on a unit: its time beside those of its arithmetic and of its bytes alone.
+"""The bound of each layer of a network on a unit: its time, and the times of its arithmetic and its bytes alone.
 
 A layer is a step, timed in the whole network, so that its weights come from memory and its input from where the
 layer before left it. What is in a cache is read faster than from memory: the time of the bytes can exceed the layer's.

@@ -1,4 +1,4 @@
-"""Plans run for real, side by side: what each does while it is full, as medians over rounds in turns."""
+"""Plans run for real, side by side: figures of each while it is full, as medians over rounds in turns."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ OBJECTIVES = ("throughput", "latency", "energy")
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a plan is to be good at, and the limits that it has to keep, as for ``search``."""
+    """The objective of a plan, and the limits that it has to keep, as for ``search``."""
 
     objective: str = "throughput"
     max_latency_ms: float | None = None

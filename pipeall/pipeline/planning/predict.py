@@ -138,7 +138,7 @@ class StageCosts:
 
 @dataclass(frozen=True, slots=True)
 class StageSpan:
-    """The groups of one stage, and who its neighbours are.
+    """The groups of one stage, and its neighbours.
 
     Groups float before and behind it. The stage computes those before for a share ``before`` of the frames, and those
     behind for a share ``behind``.

@@ -220,7 +220,7 @@ class _Limits:
 def _evaluate(
     candidates: PlanTable, possible: Sequence[Sequence[str]], objective: str, limits: _Limits
 ) -> tuple[Counter[int], Counter[int]]:
-    """Adds the configurations of all sets, those of fewer units first; returns ``evaluated`` and ``covered``."""
+    """Adds the configurations of all sets, fewer units first; returns ``evaluated`` and ``covered``."""
     profile = candidates.profile
     fronts: dict[str, list[tuple[float, float]]] = {}  # total -> (period, total) pairs
     evaluated, covered = Counter(), Counter()

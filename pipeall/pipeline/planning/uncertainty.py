@@ -59,7 +59,7 @@ def four_of_five(errors: Iterable[float], effective: float | None = None) -> flo
 
 
 def share_ahead(profile: Profile, plan: Plan, other: Plan, goal: Goal) -> float:
-    """In what share of the draws a plan is better than another, by the objective of a goal; 0.5 for equals."""
+    """The share of the draws in which a plan is better than another, by the objective of a goal; 0.5 for equals."""
     pairs = zip(_predictions(profile, plan), _predictions(profile, other), strict=True)
     signs = [np.sign(_value(b, goal) - _value(a, goal)) for a, b in pairs]
     return float(np.mean(signs) / 2 + 0.5)

@@ -51,7 +51,7 @@ PLUG_INS = "pipeall.devices"  # entry points: each gives a dict like COMPONENTS
 
 
 def components() -> Mapping[str, Traits]:
-    """``COMPONENTS`` and those of packages outside."""
+    """``COMPONENTS``, and the components of packages outside."""
     return COMPONENTS | plug_ins()
 
 

@@ -62,7 +62,7 @@ class Measured:
         )
 
     def sample(self, graph: Graph) -> regression.Sample:
-        """What the regression is fitted on."""
+        """The rows of the regression."""
         rows = np.add.reduceat(regression.features(graph), [0, *accumulate(self.spans[:-1])], axis=0)
         return regression.Sample(rows, {unit: times.ms for unit, times in self.profile.units.items()})
 

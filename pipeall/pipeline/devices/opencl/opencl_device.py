@@ -97,7 +97,7 @@ class OpenCl(Device):
         return unsupported(lowered, self.precision)
 
     def footprint(self, lowered: Lowered) -> dict[str, int]:
-        """Bytes of the weights as they come and of the arena; what a driver adds is not known."""
+        """Bytes of the weights as they come and of the arena; the driver needs more."""
         weights = sum(array.nbytes for step in lowered.steps for array in (step.weight, step.bias) if array is not None)
         return {"weights": weights, "arena": lowered.arena_bytes, "scratch": 0}
 
