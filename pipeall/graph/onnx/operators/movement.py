@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -104,11 +105,11 @@ def cut_out(g: Builder, n: OnnxNode) -> None:
     """One slice per axis that is cut; backwards a gather, whose indices are constant. Nothing is a constant, too."""
     x = g.x(n)
     cuts, shape = [], list(g.shape(x))
-    for axis, cut in slices(g, n, len(shape)):
+    for axis, start, end, step in slices(g, n, len(shape)):
         size = shape[axis]
-        if cut.step == 0:
+        if step == 0:
             n.fail("a step is 0")
-        chosen = range(size)[cut]
+        chosen = range(size)[start:end:step]
         shape[axis] = len(chosen)
         if chosen != range(size):
             cuts.append((axis, chosen))
@@ -153,7 +154,15 @@ def _pad(g: Builder, n: OnnxNode) -> None:
     """Negative pads cut first."""
     x = g.x(n)
     rank = len(g.shape(x))
-    pads = g.attr_or_ints(n, "pads", 1)
+    pads, value = pads_of(g, n, rank, g.attr_or_ints(n, "pads", 1))
+    begin, end = [0] * rank, [0] * rank
+    for axis, before, after in pads:
+        begin[axis], end[axis] = before, after
+    padded(g, n, x, begin, end, mode=n.get("mode", str, "constant"), value=value)
+
+
+def pads_of(g: Builder, n: OnnxNode, rank: int, pads: Sequence | None) -> tuple[list[tuple[int, Any, Any]], float]:
+    """Axis, and how much is put before and after, of every axis that Pad names, and the value there."""
     if pads is None:
         n.fail("pads are missing")
     axes = g.ints(n, 3) if g.has(n, 3) else tuple(range(rank))
@@ -164,10 +173,8 @@ def _pad(g: Builder, n: OnnxNode) -> None:
         value = int(value) if isinstance(value, bool) else value
     if len(pads) != 2 * len(axes):
         n.fail(f"expected two pads per axis, got {len(pads)} for {len(axes)} axes")
-    begin, end = [0] * rank, [0] * rank
-    for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
-        begin[n.axis(axis, rank)], end[n.axis(axis, rank)] = before, after
-    padded(g, n, x, begin, end, mode=n.get("mode", str, "constant"), value=value)
+    sides = zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True)
+    return [(n.axis(axis, rank), before, after) for axis, before, after in sides], value
 
 
 def padded(g: Builder, n: OnnxNode, x: str, begin: list[int], end: list[int], part: str = "", **attrs) -> str:

@@ -19,14 +19,19 @@ SMALL = ("bool", "int8", "uint8")  # are compared as int32
 @operator(" ".join(HOW), "axes keepdims noop_with_empty_axes", "constant axes")
 def _reduce(g: Builder, n: OnnxNode) -> None:
     x, how = g.x(n), HOW[n.op]
-    shape, axes = g.shape(x), g.attr_or_ints(n, "axes", 1)
-    keepdims = bool(n.get("keepdims", int, 1))
-    reduced = tuple(sorted({n.axis(axis, len(shape)) for axis in axes or ()}))
-    if not axes and not n.get("noop_with_empty_axes", int, 0):
-        reduced = tuple(range(len(shape)))
+    shape, keepdims = g.shape(x), bool(n.get("keepdims", int, 1))
+    reduced = reduced_axes(g, n, len(shape))
     if not reduced:  # every element is a set of its own
         x, reduced, keepdims = g.reshape(n, x, (*shape, 1), part="single"), (len(shape),), False
     along(g, n, how, x, reduced, keepdims)
+
+
+def reduced_axes(g: Builder, n: OnnxNode, rank: int) -> tuple[int, ...]:
+    """The axes that a node reduces: all where it names none, unless it says that those are none."""
+    axes = g.attr_or_ints(n, "axes", 1)
+    if not axes and not n.get("noop_with_empty_axes", int, 0):
+        return tuple(range(rank))
+    return tuple(sorted({n.axis(axis, rank) for axis in axes or ()}))
 
 
 def along(g: Builder, n: OnnxNode, how: str, x: str, axes: tuple[int, ...], keepdims: bool, part: str = "") -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...ir import Node
 from ..read.build import Builder, OnnxNode, operator
+from ..read.fold import slices
 from ..read.lengths import counted, mark
 from ..read.sizes import Count, Size, UndecidedError
 from .movement import cut_out, taken
@@ -110,12 +111,10 @@ def _slice(g: Builder, n: OnnxNode) -> None:
     if any(len(g.shape_of(value)) != 1 or "int" not in g.type_of(value) for value in ends):
         n.fail(f"starts and ends must be lists of integers, got {' and '.join(str(g.shape_of(v)) for v in ends)}")
     known = [formulas.of(value).tolist() for value in ends]
-    axes = g.ints(n, 3) if g.has(n, 3) else tuple(range(len(known[0])))
-    steps = g.ints(n, 4) if g.has(n, 4) else (1,) * len(known[0])
-    if not len(known[0]) == len(known[1]) == len(axes) == len(steps) == len({n.axis(a, len(true)) for a in axes}):
-        n.fail("expected as many starts, ends, steps and different axes")
-    for i, (axis, step) in enumerate(zip(axes, steps, strict=True)):
-        axis, start, stop = n.axis(axis, len(true)), known[0][i], known[1][i]
+    cuts = slices(g, n, len(true), known)
+    if len({axis for axis, *_ in cuts}) < len(cuts):
+        n.fail(f"expected different axes, got {[axis for axis, *_ in cuts]}")
+    for i, (axis, start, stop, step) in enumerate(cuts):
         if isinstance(start, Size) or isinstance(stop, Size):
             if step < 1:
                 n.fail(f"expected a step of at least 1 where starts or ends are computed, got {step}")

@@ -86,52 +86,32 @@ def _padded(w: Window, totals: Sequence[int], upper: bool) -> Window:
 # ---- convolution ----
 
 
-def conv(g: Builder, n: OnnxNode) -> None:
-    """Conv by a constant weight."""
-    if _with_bias(g, n):
+def _constant_layer(g: Builder, n: OnnxNode) -> None:
+    """Conv or ConvTranspose by a constant weight; a layer over one axis is one on images one pixel high."""
+    if g.has(n, 2) and isinstance(g.value(n, 2), str):
+        name = g.fresh(f"{n.outputs[0]}/sums")
+        g.convert(replace(n, name=name, inputs=n.inputs[:2], outputs=(name,)))
+        _biased(g, n, g.values[name], g.shape(g.values[name]), 2)
         return
-    x, weight, bias, w = _layer(g, n, 0)
-    group = n.get("group", int, 1)
-    if len(w.kernel) == 2:
-        g.emit(n, "conv", [x, g.weight(n, 1), bias], **w.attrs(), groups=group)
-    elif len(w.kernel) == 1:
+    x, weight, op = g.x(n), g.floats(n, 1), "conv" if n.op == "Conv" else "deconv"
+    (_, _, *spatial), (first, second, *kernel) = _shapes(g, n, x, weight.shape)
+    w, group = window(n, tuple(spatial), kernel), n.get("group", int, 1)
+    bias = g.weight(n, 2) if g.has(n, 2) else zeros(g, n, first if op == "conv" else second * group)
+    extra: Shape = ()
+    if op == "deconv":
+        w, extra = deconv_window(n, tuple(spatial), w)
+    if len(kernel) == 3:
+        if op == "conv":
+            _conv_3d(g, n, x, weight, bias, w, group)
+        else:
+            _deconv_3d(g, n, x, weight, bias, w, extra, group)
+        return
+    attrs = dict(groups=group, **({"output_padding": (0, *extra)[-2:]} if extra else {}))
+    if len(kernel) == 2:
+        g.emit(n, op, [x, g.weight(n, 1), bias], **w.attrs(), **attrs)
+    else:
         operands = [as_image(g, n, x), g.keep(weight[:, :, None], n.inputs[1]), bias]
-        y = g.emit(n, "conv", operands, part="image", **w.at(None, 0).attrs(), groups=group)
-        as_sequence(g, n, y)
-    else:
-        _conv_3d(g, n, x, weight, bias, w, group)
-
-
-def _with_bias(g: Builder, n: OnnxNode) -> bool:
-    """Adds a computed bias to what the layer makes without it; False where there is none."""
-    bias = g.value(n, 2) if g.has(n, 2) else None
-    if not isinstance(bias, str):
-        return False
-    name = g.fresh(f"{n.outputs[0]}/sums")
-    g.convert(replace(n, name=name, inputs=n.inputs[:2], outputs=(name,)))
-    shape = g.shape(g.values[name])
-    if g.shape(bias) != shape[1:2]:
-        n.fail(f"bias must be {shape[1:2]}, got {g.shape(bias)}")
-    channels = g.reshape(n, bias, (1, shape[1], *(1,) * (len(shape) - 2)), part="bias")
-    g.emit(n, "add", [g.values[name], channels])
-    return True
-
-
-def _layer(g: Builder, n: OnnxNode, outer: int) -> tuple[str, np.ndarray, str, Window]:
-    """Input, weight, bias and window; ``outer`` is the axis of the weight that counts the outputs (of a group)."""
-    x, weight = g.x(n), g.floats(n, 1)
-    shape = g.shape(x)
-    if len(shape) < 3 or weight.ndim != len(shape):
-        n.fail(f"expected input (N, C, ...) and a weight of that rank, got {shape} and {weight.shape}")
-    kernel = weight.shape[2:]
-    if n.ints("kernel_shape", len(kernel), kernel) != kernel:
-        n.fail(f"kernel_shape {n.ints('kernel_shape', len(kernel))} differs from the weight {weight.shape}")
-    if g.has(n, 2):
-        bias = g.weight(n, 2)
-    else:
-        count = weight.shape[outer] * (n.get("group", int, 1) if outer else 1)
-        bias = zeros(g, n, count)
-    return x, weight, bias, window(n, shape[2:], kernel)
+        as_sequence(g, n, g.emit(n, op, operands, part="image", **w.at(None, 0).attrs(), **attrs))
 
 
 def as_image(g: Builder, n: OnnxNode, x: str) -> str:
@@ -180,23 +160,6 @@ def _volume(g: Builder, n: OnnxNode, y: str, count: int, part: str = "", output:
 
 
 # ---- transposed convolution ----
-
-
-def deconv(g: Builder, n: OnnxNode) -> None:
-    """ConvTranspose by a constant weight."""
-    if _with_bias(g, n):
-        return
-    x, weight, bias, w = _layer(g, n, 1)
-    group, count = n.get("group", int, 1), len(w.kernel)
-    w, extra = deconv_window(n, g.shape(x)[2:], w)
-    if count == 2:
-        g.emit(n, "deconv", [x, g.weight(n, 1), bias], **w.attrs(), groups=group, output_padding=extra)
-    elif count == 1:
-        operands = [as_image(g, n, x), g.keep(weight[:, :, None], n.inputs[1]), bias]
-        attrs = dict(w.at(None, 0).attrs(), groups=group, output_padding=(0, *extra))
-        as_sequence(g, n, g.emit(n, "deconv", operands, part="image", **attrs))
-    else:
-        _deconv_3d(g, n, x, weight, bias, w, extra, group)
 
 
 def deconv_window(n: OnnxNode, spatial: Shape, w: Window) -> tuple[Window, Shape]:
@@ -279,19 +242,18 @@ def _groups(n: OnnxNode, channels: int, outputs: int) -> int:
 
 
 @operator("Conv", f"{WINDOW} group", "1 to 3 axes")
-def _conv(g: Builder, n: OnnxNode) -> None:
-    (_convolve if isinstance(g.value(n, 1), str) else conv)(g, n)
-
-
 @operator("ConvTranspose", f"{WINDOW} group output_padding output_shape", "1 to 3 axes")
-def _deconv(g: Builder, n: OnnxNode) -> None:
-    (_deconvolve if isinstance(g.value(n, 1), str) else deconv)(g, n)
+def _layer(g: Builder, n: OnnxNode) -> None:
+    if isinstance(g.value(n, 1), np.ndarray):
+        _constant_layer(g, n)
+    else:
+        (_convolve if n.op == "Conv" else _deconvolve)(g, n)
 
 
 def _convolve(g: Builder, n: OnnxNode) -> None:
     """Conv over any number of axes by a weight that is computed."""
     x, weight = g.x(n), g.operand(n, 1)
-    (count, channels, *_), (outputs, each, *kernel) = _shapes(g, n, x, weight)
+    (count, channels, *_), (outputs, each, *kernel) = _shapes(g, n, x, g.shape(weight))
     group, w = _groups(n, channels, outputs), window(n, g.shape(x)[2:], kernel)
     if each * group != channels:
         n.fail(f"weight {g.shape(weight)} needs {each * group} channels, got {channels}")
@@ -317,7 +279,7 @@ def _convolve(g: Builder, n: OnnxNode) -> None:
 def _deconvolve(g: Builder, n: OnnxNode) -> None:
     """ConvTranspose over any number of axes by a weight that is computed."""
     x, weight = g.x(n), g.operand(n, 1)
-    (count, channels, *spatial), (inputs, each, *kernel) = _shapes(g, n, x, weight)
+    (count, channels, *spatial), (inputs, each, *kernel) = _shapes(g, n, x, g.shape(weight))
     group = _groups(n, channels, channels)
     w, extra = deconv_window(n, tuple(spatial), window(n, tuple(spatial), kernel))
     if inputs != channels:
@@ -333,14 +295,14 @@ def _deconvolve(g: Builder, n: OnnxNode) -> None:
     _biased(g, n, g.emit(n, "col2im", [made], part="image", **attrs), (count, group * each, *image), 2)
 
 
-def _shapes(g: Builder, n: OnnxNode, x: str, weight: str) -> tuple[Shape, Shape]:
-    shapes = g.shape(x), g.shape(weight)
-    if len(shapes[0]) < 3 or len(shapes[1]) != len(shapes[0]):
-        n.fail(f"expected input (N, C, ...) and a weight of that rank, got {shapes[0]} and {shapes[1]}")
-    kernel = shapes[1][2:]
+def _shapes(g: Builder, n: OnnxNode, x: str, weight: Shape) -> tuple[Shape, Shape]:
+    """The shapes of the input and of the weight, which fit."""
+    shape, kernel = g.shape(x), weight[2:]
+    if len(shape) < 3 or len(weight) != len(shape):
+        n.fail(f"expected input (N, C, ...) and a weight of that rank, got {shape} and {weight}")
     if n.ints("kernel_shape", len(kernel), kernel) != kernel:
-        n.fail(f"kernel_shape {n.ints('kernel_shape', len(kernel))} differs from the weight {shapes[1]}")
-    return shapes
+        n.fail(f"kernel_shape {n.ints('kernel_shape', len(kernel))} differs from the weight {weight}")
+    return shape, weight
 
 
 def _biased(g: Builder, n: OnnxNode, y: str, shape: Shape, bias: int) -> None:

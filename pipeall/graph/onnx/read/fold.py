@@ -6,7 +6,7 @@ underscore say what an operator does to a shape; ``convert`` applies them to act
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import accumulate
 from math import ceil, prod
@@ -94,16 +94,16 @@ def shape_of(n: OnnxNode, shape: Shape) -> np.ndarray:
     return np.array(shape[n.get("start", int, 0) : n.get("end", int, len(shape))], np.int64)
 
 
-def slices(g: Builder, n: OnnxNode, rank: int) -> list[tuple[int, slice]]:
-    """The axes that Slice cuts, and how."""
-    starts, ends = (g.attr_or_ints(n, name, i) for i, name in enumerate(("starts", "ends"), 1))
+def slices(g: Builder, n: OnnxNode, rank: int, bounds: Sequence | None = None) -> list[tuple[int, Any, Any, int]]:
+    """Axis, start, end and step of what Slice cuts; ``bounds`` are starts and ends where they are computed."""
+    starts, ends = bounds or [g.attr_or_ints(n, name, i) for i, name in enumerate(("starts", "ends"), 1)]
     if starts is None or ends is None:
         n.fail("starts or ends are missing")
     axes = g.attr_or_ints(n, "axes", 3) or tuple(range(len(starts)))
     steps = g.ints(n, 4) if g.has(n, 4) else (1,) * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps):
         n.fail(f"expected as many starts, ends, axes and steps, got {starts}, {ends}, {axes}, {steps}")
-    return [(n.axis(axis, rank), slice(*cut)) for axis, *cut in zip(axes, starts, ends, steps, strict=True)]
+    return [(n.axis(axis, rank), *cut) for axis, *cut in zip(axes, starts, ends, steps, strict=True)]
 
 
 def parts(g: Builder, n: OnnxNode, shape: Shape) -> list[tuple[int, int, int]]:
@@ -156,8 +156,8 @@ def _along(axis: int, cut: slice) -> tuple[slice, ...]:
 
 
 def _slice(g: Builder, n: OnnxNode, x: np.ndarray, *_: np.ndarray) -> np.ndarray:
-    for axis, cut in slices(g, n, x.ndim):
-        x = x[_along(axis, cut)]
+    for axis, *cut in slices(g, n, x.ndim):
+        x = x[_along(axis, slice(*cut))]
     return x
 
 

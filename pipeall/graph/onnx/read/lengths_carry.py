@@ -7,11 +7,11 @@ from math import inf, prod
 import numpy as np
 
 from ..operators.masks import FILL, fill
-from ..operators.movement import padded
+from ..operators.movement import padded, pads_of
 from ..operators.pointwise_nodes import CANONICAL, NAMED, REDUCED, aligned, binary
-from ..operators.reductions import HOW
+from ..operators.reductions import HOW, reduced_axes
 from .build import Builder, OnnxNode
-from .fold import RESHAPE, permutation, shape_of
+from .fold import RESHAPE, permutation, shape_of, slices
 from .lengths import (
     broadcast,
     column,
@@ -200,17 +200,8 @@ def _concat(g: Builder, n: OnnxNode) -> None:
 @rule("Slice", sizes=(1, 2))
 def _slice(g: Builder, n: OnnxNode) -> None:
     x, true = g.operand(n, 0), list(dims(g, n, 0))
-    if "starts" in n.attrs:
-        starts, ends = (list(n.get(name, list)) for name in ("starts", "ends"))
-        axes, steps = n.get("axes", list, list(range(len(starts)))), [1] * len(starts)
-    else:
-        starts, ends = sizes(g, n, 1), sizes(g, n, 2)
-        axes = list(g.ints(n, 3)) if g.has(n, 3) else list(range(len(starts)))
-        steps = list(g.ints(n, 4)) if g.has(n, 4) else [1] * len(starts)
-    if not len(starts) == len(ends) == len(axes) == len(steps):
-        n.fail("expected as many starts, ends, axes and steps")
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        axis = n.axis(axis, len(true))
+    bounds = None if "starts" in n.attrs else (sizes(g, n, 1), sizes(g, n, 2))
+    for axis, start, end, step in slices(g, n, len(true), bounds):
         y, true[axis] = _cut(g, n, x, axis, true[axis], start, end, step)
         x = y or x
     if not empty(g, n, true):
@@ -298,14 +289,11 @@ def _pad(g: Builder, n: OnnxNode) -> None:
     """What is added lies behind the counts: as much as the largest result needs is added, and numbers put in."""
     x, true = g.operand(n, 0), dims(g, n, 0)
     pads = list(n.get("pads", list)) if "pads" in n.attrs else sizes(g, n, 1)
-    axes = [n.axis(axis, len(true)) for axis in (g.ints(n, 3) if g.has(n, 3) else range(len(true)))]
-    value = g.constant(n, 2).item() if g.has(n, 2) else n.get("value", float, 0.0)
-    if len(pads) != 2 * len(axes):
-        n.fail(f"expected two pads per axis, got {len(pads)} for {len(axes)} axes")
+    pads, value = pads_of(g, n, len(true), pads)
     if n.get("mode", str, "constant") != "constant":
         n.fail("only a constant can be put around a tensor whose size depends on the data")
     out = list(true)
-    for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
+    for axis, before, after in pads:
         if isinstance(before, Size):
             n.fail("the number of elements put before a tensor depends on the data")
         if not isinstance(after, Size) and after == before == 0:
@@ -345,9 +333,7 @@ def _lowest(dtype: str, sign: int = 1) -> float | int | bool:
 @rule(" ".join(HOW))
 def _reduce(g: Builder, n: OnnxNode) -> None:
     x, true, how = g.x(n), dims(g, n, 0), HOW[n.op]
-    axes = [n.axis(axis, len(true)) for axis in g.attr_or_ints(n, "axes", 1) or ()]
-    if not axes and not n.get("noop_with_empty_axes", int, 0):
-        axes = list(range(len(true)))
+    axes = reduced_axes(g, n, len(true))
     mean = how == "mean" and any(isinstance(true[axis], Size) for axis in axes)
     low = _lowest(g.dtype(x), 1 if how == "max" else -1)
     x = masked(g, n, x, axes, NEUTRAL.get("sum" if how == "mean" else how, low))
