@@ -6,8 +6,8 @@ from math import inf, sqrt
 
 import numpy as np
 
-from ..read.build import Builder, OnnxNode, operator
-from .pointwise_nodes import aligned, binary, number, with_number
+from ..read.build import Builder, OnnxNode, Value, operator
+from .pointwise_nodes import aligned, binary
 
 MODES = range(4)  # of qk_matmul_output: raw, capped, with its mask, probabilities
 ATTRIBUTES = (
@@ -92,11 +92,11 @@ def _capped(g: Builder, n: OnnxNode, scores: str) -> str:
     cap = n.get("softcap", float, 0.0)
     if not cap:
         return scores
-    curve = g.emit(n, "tanh", [with_number(g, n, "mul", scores, 1 / cap, "uncapped")], part="curve")
-    return with_number(g, n, "mul", curve, cap, "capped")
+    curve = g.emit(n, "tanh", [g.with_number(n, "mul", scores, 1 / cap, "uncapped")], part="curve")
+    return g.with_number(n, "mul", curve, cap, "capped")
 
 
-def _bias(g: Builder, n: OnnxNode, scores: tuple[int, ...], past: int) -> np.ndarray | str | None:
+def _bias(g: Builder, n: OnnxNode, scores: tuple[int, ...], past: int) -> Value | None:
     """What is added to scores of a shape: the mask, and -inf where keys are hidden; None where there is neither."""
     visible = _visible(g, n, scores, past)
     mask = _mask(g, n, scores[3]) if g.has(n, 3) else None
@@ -128,7 +128,7 @@ def _visible(g: Builder, n: OnnxNode, scores: tuple[int, ...], past: int) -> np.
     return visible
 
 
-def _mask(g: Builder, n: OnnxNode, columns: int) -> np.ndarray | str:
+def _mask(g: Builder, n: OnnxNode, columns: int) -> Value:
     """Input 3 as numbers to add; keys that it does not reach are hidden."""
     mask = g.value(n, 3)
     shape = g.shape_of(mask)
@@ -138,7 +138,7 @@ def _mask(g: Builder, n: OnnxNode, columns: int) -> np.ndarray | str:
         return np.pad(bias, [*[(0, 0)] * (bias.ndim - 1), (0, missing)], constant_values=-inf) if missing else bias
     if g.dtype(mask) == "bool":
         zero = g.new_constant(n, np.zeros((1,) * len(shape), np.float32), "zero")
-        mask = g.emit(n, "where", [mask, zero, number(g, n, -inf, zero)], part="bias")
+        mask = g.emit(n, "where", [mask, zero, g.number(n, -inf, zero)], part="bias")
     mask = g.cast(n, mask, "float32", part="bias")
     if missing:
         end = (*(0,) * (len(shape) - 1), missing)
@@ -146,7 +146,7 @@ def _mask(g: Builder, n: OnnxNode, columns: int) -> np.ndarray | str:
     return mask
 
 
-def _shown(g: Builder, n: OnnxNode, x: str, bias: np.ndarray | str | None, part: str) -> str:
+def _shown(g: Builder, n: OnnxNode, x: str, bias: Value | None, part: str) -> str:
     """0 for queries that see no key, whose softmax is not a number."""
     if bias is None or not g.shape_of(bias):
         return x
@@ -156,7 +156,7 @@ def _shown(g: Builder, n: OnnxNode, x: str, bias: np.ndarray | str | None, part:
             return x
     else:
         most = g.emit(n, "reduce", [bias], part=f"{part}/most", how="max", axes=(len(g.shape(bias)) - 1,))
-        seen = g.emit(n, "greater", [most, number(g, n, LOWEST, most)], part=f"{part}/seen")
+        seen = g.emit(n, "greater", [most, g.number(n, LOWEST, most)], part=f"{part}/seen")
     nothing = np.zeros((1,) * len(g.shape(x)), np.float32)
     return g.emit(n, "where", aligned(g, n, (seen, x, nothing)), part=part)
 

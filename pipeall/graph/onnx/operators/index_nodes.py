@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..read.build import Builder, OnnxNode, operator
+from ..read.build import Builder, OnnxNode, Value, operator
 from .movement import taken
 from .pointwise_nodes import binary
 
@@ -30,10 +30,6 @@ def _indices(g: Builder, n: OnnxNode, i: int, limits: tuple[int, ...] | int) -> 
     if g.dtype(name) not in ("int32", "int64"):
         n.fail(f"input {i} ({n.inputs[i]!r}) must hold integers, got {g.dtype(name)}")
     return name
-
-
-def _in_shape(g: Builder, n: OnnxNode, value: np.ndarray | str, shape: tuple[int, ...]) -> np.ndarray | str:
-    return value.reshape(shape) if isinstance(value, np.ndarray) else g.reshape(n, value, shape, part="indices")
 
 
 @operator("Gather", "axis")
@@ -110,7 +106,7 @@ def _box(indices: np.ndarray, sizes: tuple[int, ...]) -> list[range] | None:
     return box if np.array_equal(rows, places) else None
 
 
-def _put_in_box(g: Builder, n: OnnxNode, x: np.ndarray | str, box: list[range], updates: np.ndarray | str) -> None:
+def _put_in_box(g: Builder, n: OnnxNode, x: Value, box: list[range], updates: Value) -> None:
     """``x`` with ``updates`` in its place: axis by axis from the last, what lies before and behind is put around."""
     shape = g.shape_of(x)
     whole = [range(size) for size in shape]
@@ -159,8 +155,8 @@ def _tensor_scatter(g: Builder, n: OnnxNode) -> None:
     if g.shape_of(starts) != shape[:1]:
         n.fail(f"expected {shape[0]} write indices, got {g.shape_of(starts)}")
     one = (1,) * len(few)
-    starts = starts.astype(np.int64) if isinstance(starts, np.ndarray) else g.cast(n, starts, "int64", "starts")
-    starts = _in_shape(g, n, starts, (shape[0], *one[1:]))
+    starts = g.cast(n, starts, "int64", "starts")
+    starts = g.reshape(n, starts, (shape[0], *one[1:]), "indices")
     steps = np.arange(few[axis]).reshape(-1, *one[axis + 1 :])
     places = binary(g, n, "add", starts, steps, "places")
     if mode == "circular":

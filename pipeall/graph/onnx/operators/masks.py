@@ -13,7 +13,7 @@ import numpy as np
 from ..read.build import Builder, OnnxNode
 from ..read.reader import Subgraph
 
-FILL = "x[mask] = number"  # no operator: x, mask and number
+FILL = "x[mask]=number"  # no operator: x, mask and number; without spaces, as names of operators are
 REPEATS = frozenset("Expand Identity Reshape Squeeze Unsqueeze".split())  # of one element
 
 
@@ -24,23 +24,23 @@ def with_fills(
     subgraphs, which read names without saying so."""
     if any(isinstance(value, Subgraph) for node in nodes for value in node.attrs.values()):
         return list(nodes)
-    makers = {name: node for node in nodes for name in node.outputs}
-    filled = [_fill(node, makers, constants) or node for node in nodes]
+    producers = {name: node for node in nodes for name in node.outputs}
+    filled = [_fill(node, producers, constants) or node for node in nodes]
     return list(nodes) if filled == list(nodes) else _needed(filled, results)
 
 
-def _fill(node: OnnxNode, makers: Mapping[str, OnnxNode], constants: Mapping[str, np.ndarray]) -> OnnxNode | None:
+def _fill(node: OnnxNode, producers: Mapping[str, OnnxNode], constants: Mapping[str, np.ndarray]) -> OnnxNode | None:
     if node.op != "ScatterND" or len(node.inputs) != 3 or node.attrs.get("reduction", "none") != "none":
         return None
     x, places, number = node.inputs
-    turned = makers.get(places)
+    turned = producers.get(places)
     if turned is None or turned.op != "Transpose" or turned.attrs.get("perm", [1, 0]) != [1, 0]:
         return None
-    nonzero = makers.get(turned.inputs[0])
-    while number in makers and makers[number].op in REPEATS:
-        number = makers[number].inputs[0]
-    maker = makers.get(number)
-    value = maker.attrs.get("value") if maker is not None and maker.op == "Constant" else constants.get(number)
+    nonzero = producers.get(turned.inputs[0])
+    while number in producers and producers[number].op in REPEATS:
+        number = producers[number].inputs[0]
+    producer = producers.get(number)
+    value = producer.attrs.get("value") if producer is not None and producer.op == "Constant" else constants.get(number)
     if nonzero is None or nonzero.op != "NonZero" or not isinstance(value, np.ndarray) or value.size != 1:
         return None
     return replace(node, op=FILL, inputs=(x, nonzero.inputs[0], number), attrs={})
@@ -70,5 +70,5 @@ def fill(g: Builder, n: OnnxNode) -> None:
     else:
         mask = g.reshape(n, g.cast(n, mask, "bool", part="mask"), places, part="places")
     x = g.operand(n, 0)
-    value = g.new_constant(n, np.full((1,) * len(shape), number, g.dtype(x)), "number", infinite=True)
+    value = g.number(n, number, x)
     g.emit(n, "where", [mask, value, x])

@@ -296,8 +296,7 @@ def _trilu(g: Builder, n: OnnxNode) -> None:
         mask = np.tri(*shape[-2:], k, dtype=bool)
     ones = (1,) * (len(shape) - 2)
     kept = g.new_constant(n, mask.reshape(*ones, *shape[-2:]), "mask")
-    zero = g.new_constant(n, np.zeros((1,) * len(shape), g.dtype(x)), "zero")
-    g.emit(n, "where", [kept, x, zero])
+    g.emit(n, "where", [kept, x, g.number(n, 0, x, "zero")])
 
 
 @operator("EyeLike", "dtype k")

@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 
 from ...ops import attributes
-from ..read.build import Builder, OnnxNode, operator
-from .pointwise_nodes import aligned, binary, with_number
+from ..read.build import Builder, OnnxNode, Value, operator
+from .pointwise_nodes import aligned, binary, named
 from .reductions import along
 
 Shape = tuple[int, ...]
@@ -56,7 +56,7 @@ def _lp_norm(g: Builder, n: OnnxNode) -> None:
     if p not in (1, 2):
         n.fail(f"p must be 1 or 2, got {p}")
     norm = along(g, n, f"l{p}", x, (axis,), True, "norm")
-    positive = with_number(g, n, "max", norm, float(np.finfo(np.float32).tiny), "positive")
+    positive = g.with_number(n, "max", norm, float(np.finfo(np.float32).tiny), "positive")
     g.emit(n, "div", [x, positive])
 
 
@@ -78,20 +78,19 @@ def scaled(g: Builder, n: OnnxNode, x: str, shape: Shape | None = None) -> None:
         x = binary(g, n, "mul" if i == 1 else "add", x, value, "" if i == inputs[-1] else "scaled")
 
 
-def _fits(g: Builder, x: str, value: np.ndarray | str) -> bool:
+def _fits(g: Builder, x: str, value: Value) -> bool:
     pairs = zip(g.shape(x)[::-1], g.shape_of(value)[::-1], strict=False)
     return all(size in (1, full) for full, size in pairs)
 
 
-def _reshaped(g: Builder, n: OnnxNode, value: np.ndarray | str, shape: Shape | None) -> np.ndarray | str:
+def _reshaped(g: Builder, n: OnnxNode, value: Value, shape: Shape | None) -> Value:
     """A constant or a tensor of one axis in another shape."""
     if shape is None:
         return value
     if prod(g.shape_of(value)) != prod(shape):
         n.fail(f"expected {prod(shape)} elements, got {g.shape_of(value)}")
-    if isinstance(value, str):
-        return g.reshape(n, value, shape, part="operand")
-    return g.keep(value.reshape(shape), next(name for name in n.inputs if name and g.values[name] is value))
+    reshaped = g.reshape(n, value, shape, part="operand")
+    return reshaped if isinstance(reshaped, str) else g.keep(reshaped, named(g, n, value))
 
 
 def _has_operands(g: Builder, n: OnnxNode) -> bool:
@@ -119,7 +118,7 @@ def _statistics(g: Builder, n: OnnxNode, x: str, axes: tuple[int, ...]) -> None:
         difference = g.emit(n, "sub", [x, mean], part="difference")
         square = g.emit(n, "mul", [difference, difference], part="square")
         variance = g.emit(n, "reduce", [square], part="variance", how="mean", axes=axes)
-        deviation = g.emit(n, "sqrt", [with_number(g, n, "add", variance, _epsilon(n), "shifted")], part="deviation")
+        deviation = g.emit(n, "sqrt", [g.with_number(n, "add", variance, _epsilon(n), "shifted")], part="deviation")
         g.emit(n, "reciprocal", [deviation], output=2)
 
 
@@ -201,9 +200,9 @@ def _folded(g: Builder, n: OnnxNode, shape: Shape) -> tuple[str, str]:
     return factor, g.keep((beta - mean * scale).reshape(shape), n.inputs[2])
 
 
-def _computed(g: Builder, n: OnnxNode, operands: Sequence[np.ndarray | str], shape: Shape) -> tuple[str, str]:
+def _computed(g: Builder, n: OnnxNode, operands: Sequence[Value], shape: Shape) -> tuple[str, str]:
     gamma, beta, mean, variance = aligned(g, n, operands)
-    deviation = g.emit(n, "sqrt", [with_number(g, n, "add", variance, _epsilon(n), "spread")], part="deviation")
+    deviation = g.emit(n, "sqrt", [g.with_number(n, "add", variance, _epsilon(n), "spread")], part="deviation")
     factor = g.emit(n, "div", [gamma, deviation], part="factor")
     shift = g.emit(n, "sub", [beta, g.emit(n, "mul", [mean, factor], part="offset")], part="shift")
     return g.reshape(n, factor, shape, part="factors"), g.reshape(n, shift, shape, part="shifts")

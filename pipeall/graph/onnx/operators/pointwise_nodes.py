@@ -12,7 +12,7 @@ import numpy as np
 
 from ...ops import OPS
 from ...pointwise import BINARY, UNARY
-from ..read.build import Builder, OnnxNode, operator
+from ..read.build import Builder, OnnxNode, Value, operator
 from ..read.element_types import TYPE_NAMES
 from ..read.narrow import cast, type_in_file
 
@@ -26,26 +26,12 @@ NAMED = {
 # ---- what converters share ----
 
 
-def number(g: Builder, n: OnnxNode, value: float | bool, like: str) -> str:
-    """A constant of one element that has the rank and the type of an operand."""
-    dtype = np.dtype(g.dtype(like))
-    if dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
-        n.fail(f"{value} is no {dtype}, the type of its operand")
-    array = np.full((1,) * len(g.shape(like)), value, dtype)
-    return g.new_constant(n, array, "number", infinite=True)
-
-
-def with_number(g: Builder, n: OnnxNode, op: str, x: str, value: float, part: str = "") -> str:
-    """x op value"""
-    return g.emit(n, op, [x, number(g, n, value, x)], part=part)
-
-
 def named(g: Builder, n: OnnxNode, value: np.ndarray) -> str:
     """The name to keep a constant by: that of the input that it is."""
     return next((name for name in n.inputs if name and g.values[name] is value), f"{n.outputs[0]}/operand")
 
 
-def aligned(g: Builder, n: OnnxNode, values: Sequence[np.ndarray | str], rank: int = 0) -> list[str]:
+def aligned(g: Builder, n: OnnxNode, values: Sequence[Value], rank: int = 0) -> list[str]:
     """Operands of one rank, the largest of theirs and ``rank``: leading axes of 1 are put before the others."""
     shapes = [g.shape_of(value) for value in values]
     rank = max(rank, *map(len, shapes))
@@ -60,7 +46,7 @@ def aligned(g: Builder, n: OnnxNode, values: Sequence[np.ndarray | str], rank: i
     return operands
 
 
-def broadcast(g: Builder, n: OnnxNode, values: Sequence[np.ndarray | str]) -> tuple[int, ...]:
+def broadcast(g: Builder, n: OnnxNode, values: Sequence[Value]) -> tuple[int, ...]:
     """The shape of operands, broadcast."""
     shapes = [g.shape_of(value) for value in values]
     try:
@@ -69,9 +55,7 @@ def broadcast(g: Builder, n: OnnxNode, values: Sequence[np.ndarray | str]) -> tu
         n.fail(f"operands {' and '.join(map(str, shapes))} do not broadcast")
 
 
-def binary(
-    g: Builder, n: OnnxNode, op: str, a: np.ndarray | str, b: np.ndarray | str, part: str = "", output: int = 0
-) -> str:
+def binary(g: Builder, n: OnnxNode, op: str, a: Value, b: Value, part: str = "", output: int = 0) -> str:
     """a op b of any ranks; where the op can be swapped, the first operand of its node is an activation that has the
     shape of the result, if there is one."""
     out = broadcast(g, n, (a, b))
@@ -84,28 +68,23 @@ def binary(
     return g.emit(n, op, names[::-1] if swap else names, part=part, output=output, swapped=swapped)
 
 
-def _operands(g: Builder, n: OnnxNode) -> list[np.ndarray | str]:
+def _operands(g: Builder, n: OnnxNode) -> list[Value]:
     """The inputs; in opset 6 ``axis`` is where the second one's axes begin."""
     values = [g.value(n, i) for i in range(len(n.inputs))]
     if "axis" in n.attrs:
         shape = g.shape_of(values[1])
         shape += (1,) * (len(g.shape_of(values[0])) - n.get("axis", int) - len(shape))
-        computed = isinstance(values[1], str)
-        values[1] = g.reshape(n, values[1], shape, "axis") if computed else values[1].reshape(shape)
+        values[1] = g.reshape(n, values[1], shape, "axis")
     return values
 
 
-def _type_of(g: Builder, value: np.ndarray | str) -> str:
+def _type_of(g: Builder, value: Value) -> str:
     """The type that an operand has as a tensor."""
     return g.dtype(value) if isinstance(value, str) else "float32" if value.dtype.kind == "f" else value.dtype.name
 
 
-def _is_float(g: Builder, value: np.ndarray | str) -> bool:
+def _is_float(g: Builder, value: Value) -> bool:
     return _type_of(g, value).startswith("float")
-
-
-def _retyped(g: Builder, n: OnnxNode, value: np.ndarray | str, to: str, part: str) -> np.ndarray | str:
-    return value.astype(to) if isinstance(value, np.ndarray) else g.cast(n, value, to, part)
 
 
 # ---- arithmetic, comparisons, logic ----
@@ -136,7 +115,7 @@ def _reduced(g: Builder, n: OnnxNode) -> None:
         lo, hi = (max(limits), inf) if n.op == "Max" else (-inf, min(limits))
         g.emit(n, "clip", [total], lo=lo, hi=hi)
     elif n.op == "Mean" and len(values) > 1:
-        with_number(g, n, "mul", total, 1 / len(values))
+        g.with_number(n, "mul", total, 1 / len(values))
     elif len(values) == 1:
         g.bind(n, total)
 
@@ -151,10 +130,10 @@ def _pow(g: Builder, n: OnnxNode) -> None:
     if isinstance(exponent, np.ndarray) and not _is_float(g, x) and (exponent == np.rint(exponent)).all():
         exponent = exponent.astype(kind)
     if not _is_float(g, x) and _is_float(g, exponent):
-        power = binary(g, n, "pow", _retyped(g, n, x, "float32", "base"), exponent, "power")
+        power = binary(g, n, "pow", g.cast(n, x, "float32", "base"), exponent, "power")
         g.cast(n, power, kind)
     else:
-        binary(g, n, "pow", x, _retyped(g, n, exponent, kind, "exponent"))
+        binary(g, n, "pow", x, g.cast(n, exponent, kind, "exponent"))
 
 
 def _small_power(g: Builder, n: OnnxNode, x: str, exponent: float) -> bool:
@@ -191,8 +170,7 @@ def _prelu(g: Builder, n: OnnxNode) -> None:
     shape = g.shape_of(slope)
     if n.opset < 7 and prod(shape) > 1:  # one slope per channel
         per_channel = (prod(shape), *(1,) * (len(g.shape(x)) - 2))
-        constant = isinstance(slope, np.ndarray)
-        slope = slope.reshape(per_channel) if constant else g.reshape(n, slope, per_channel, "slope")
+        slope = g.reshape(n, slope, per_channel, "slope")
     if broadcast(g, n, (x, slope)) != g.shape(x):
         n.fail(f"slopes {shape} do not broadcast to {g.shape(x)}")
     binary(g, n, "prelu", x, slope)

@@ -153,16 +153,11 @@ def _lp_pool(g: Builder, n: OnnxNode) -> None:
     if p < 1:
         n.fail(f"p must be at least 1, got {p}")
 
-    def power(x: str, exponent: float, part: str) -> str:
-        shape = (1,) * len(g.shape(x))
-        number = g.new_constant(n, np.full(shape, exponent, np.float32), f"{part or 'root'}/number")
-        return g.emit(n, "pow", [x, number], part=part)
-
     if p == 2:
         powers = g.emit(n, "mul", [x, x], part="squares")
     else:
         powers = g.emit(n, "abs", [x], part="abs")
-        powers = power(powers, float(p), "powers") if p > 1 else powers
+        powers = g.with_number(n, "pow", powers, float(p), "powers") if p > 1 else powers
 
     def pool(image: str, flat: Window, part: str) -> str:
         return _sums(g, n, image, flat, ceil, part)
@@ -172,7 +167,7 @@ def _lp_pool(g: Builder, n: OnnxNode) -> None:
     if p == 2:
         g.emit(n, "sqrt", [total])
     elif p > 1:
-        power(total, 1 / p, "")
+        g.with_number(n, "pow", total, 1 / p)
 
 
 # ---- the ways back ----

@@ -13,9 +13,9 @@ from math import prod
 import numpy as np
 
 from ...ops import MAX_RANK
-from ..read.build import Builder, OnnxNode, operator
+from ..read.build import Builder, OnnxNode, Value, operator
 from .movement import taken
-from .pointwise_nodes import aligned, binary, named, with_number
+from .pointwise_nodes import aligned, binary, named
 
 Shape = tuple[int, ...]
 
@@ -48,7 +48,7 @@ def _matmul(g: Builder, n: OnnxNode) -> None:
         matmul(g, n, a, b)
 
 
-def matmul(g: Builder, n: OnnxNode, a: np.ndarray | str, b: np.ndarray | str, part: str = "") -> str:
+def matmul(g: Builder, n: OnnxNode, a: Value, b: Value, part: str = "") -> str:
     """The product of operands of any ranks as NumPy's ``matmul``; vectors are rows or columns on the way."""
     shapes = [g.shape_of(value) for value in (a, b)]
     rows, columns = (_matrix(g, n, v, axis) if len(g.shape_of(v)) == 1 else v for v, axis in ((a, 0), (b, 1)))
@@ -88,7 +88,7 @@ def _of_integers(g: Builder, n: OnnxNode, a: str, b: str, part: str) -> str:
     return total
 
 
-def _matrix(g: Builder, n: OnnxNode, vector: np.ndarray | str, axis: int) -> np.ndarray | str:
+def _matrix(g: Builder, n: OnnxNode, vector: Value, axis: int) -> Value:
     """A vector as a matrix with one row (axis 0) or column."""
     if isinstance(vector, np.ndarray):
         return g.keep(np.expand_dims(vector, axis), named(g, n, vector))
@@ -125,7 +125,7 @@ def _gemm(g: Builder, n: OnnxNode) -> None:
         binary(g, n, "add", product, _scaled(g, n, bias))
 
 
-def _oriented(g: Builder, n: OnnxNode, i: int) -> np.ndarray | str:
+def _oriented(g: Builder, n: OnnxNode, i: int) -> Value:
     """Operand A or B, transposed if the node says so."""
     value = g.value(n, i)
     if len(g.shape_of(value)) != 2:
@@ -151,11 +151,11 @@ def _row(g: Builder, n: OnnxNode, bias: np.ndarray | None, count: int) -> str:
     return g.keep(np.broadcast_to(bias * beta, (1, count))[0], n.inputs[2])
 
 
-def _scaled(g: Builder, n: OnnxNode, bias: np.ndarray | str) -> np.ndarray | str:
+def _scaled(g: Builder, n: OnnxNode, bias: Value) -> Value:
     beta = n.get("beta", float, 1.0)
     if beta == 1:
         return bias
-    return np.asarray(bias * beta) if isinstance(bias, np.ndarray) else with_number(g, n, "mul", bias, beta, "scaled")
+    return np.asarray(bias * beta) if isinstance(bias, np.ndarray) else g.with_number(n, "mul", bias, beta, "scaled")
 
 
 # ---- Einsum: transposes, reductions and products of two operands ----

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..read.build import Builder, OnnxNode, operator
+from ..read.build import Builder, OnnxNode, Value, operator
 from ..read.element_types import limits
 from ..read.fold import check_scale, levels_of, parameter_shape
 from .microsoft import CONV, ms, with_channels_first
 from .pointwise_nodes import binary
 
-Parameter = np.ndarray | str | None
+Parameter = Value | None
 INTEGERS = ("int8", "uint8", "int32")
 HELD = {"int16": "int32", "uint16": "int32"}  # levels of other types, by what holds them
 COMPUTED = "int8 and uint8, computed in float32"
@@ -31,8 +31,7 @@ def _parameters(g: Builder, n: OnnxNode, shape: tuple[int, ...]) -> tuple[Parame
         value = g.value(n, i) if i == 1 or g.has(n, i) else None
         if value is not None:
             full = parameter_shape(n, i, g.shape_of(value), shape)
-            constant = isinstance(value, np.ndarray)
-            value = value.reshape(full) if constant else g.reshape(n, value, full, part=f"parameter{i}")
+            value = g.reshape(n, value, full, part=f"parameter{i}")
         parameters.append(value)
     scale, zero = parameters
     if isinstance(scale, np.ndarray):
@@ -53,7 +52,7 @@ def _single(scale: Parameter, zero: Parameter) -> tuple[float, int] | None:
     return scale.item(), 0 if zero is None else int(zero.item())
 
 
-def _type(g: Builder, value: np.ndarray | str) -> np.dtype:
+def _type(g: Builder, value: Value) -> np.dtype:
     """With its number of bits."""
     return np.dtype(g.dtype(value)) if isinstance(value, str) else value.dtype
 
@@ -61,10 +60,6 @@ def _type(g: Builder, value: np.ndarray | str) -> np.dtype:
 def _held(dtype: np.dtype) -> str:
     """The type of a tensor of these integers."""
     return HELD.get(dtype.name, dtype.name)
-
-
-def _real(g: Builder, n: OnnxNode, value: np.ndarray | str, part: str) -> np.ndarray | str:
-    return value.astype(np.float32) if isinstance(value, np.ndarray) else g.cast(n, value, "float32", part)
 
 
 @operator(
@@ -85,7 +80,7 @@ def _quantize(g: Builder, n: OnnxNode) -> None:
         return
     steps = g.emit(n, "round", [binary(g, n, "div", x, scale, "steps")], part="rounded")
     if zero is not None:
-        steps = binary(g, n, "add", steps, _real(g, n, zero, "zero"), "shifted")
+        steps = binary(g, n, "add", steps, g.cast(n, zero, "float32", "zero"), "shifted")
     levels = g.emit(n, "clip", [steps], part="levels", lo=float(lo), hi=float(hi))
     g.cast(n, levels, _held(dtype))
 
@@ -109,7 +104,7 @@ def _dequantize(g: Builder, n: OnnxNode) -> None:
         return
     x = g.cast(n, value, "float32", "levels")
     if zero is not None and not (isinstance(zero, np.ndarray) and not zero.any()):
-        x = binary(g, n, "sub", x, _real(g, n, zero, "zero"), "steps")
+        x = binary(g, n, "sub", x, g.cast(n, zero, "float32", "zero"), "steps")
     binary(g, n, "mul", x, scale)
 
 

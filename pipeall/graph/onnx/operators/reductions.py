@@ -6,7 +6,6 @@ import numpy as np
 
 from ...ops.reduction_ops import FLOAT_ONLY
 from ..read.build import Builder, OnnxNode, operator
-from .pointwise_nodes import with_number
 
 HOW = {
     "ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max", "ReduceMin": "min", "ReduceProd": "prod",
@@ -44,7 +43,7 @@ def along(g: Builder, n: OnnxNode, how: str, x: str, axes: tuple[int, ...], keep
         return y if keepdims else g.reshape(n, y, left, part)
     if how == "mean" and kind != "float32":  # rounded towards 0
         total = along(g, n, "sum", x, axes, keepdims, f"{part}sum")
-        return with_number(g, n, "div", total, int(np.prod([shape[axis] for axis in axes])), part)
+        return g.with_number(n, "div", total, int(np.prod([shape[axis] for axis in axes])), part)
     to = "int32" if kind in SMALL else "float32" if how in FLOAT_ONLY else kind
     if to == kind:
         return g.emit(n, "reduce", [x], part=part, how=how, axes=axes, keepdims=keepdims)
@@ -97,8 +96,8 @@ def _global_lp_pool(g: Builder, n: OnnxNode) -> None:
     elif p in (1, 2):
         along(g, n, f"l{p:.0f}", x, axes, True)
     else:
-        powers = with_number(g, n, "pow", g.emit(n, "abs", [x], part="abs"), p, "powers")
-        with_number(g, n, "pow", along(g, n, "sum", powers, axes, True, "sum"), 1 / p)
+        powers = g.with_number(n, "pow", g.emit(n, "abs", [x], part="abs"), p, "powers")
+        g.with_number(n, "pow", along(g, n, "sum", powers, axes, True, "sum"), 1 / p)
 
 
 def _pooled_shape(g: Builder, n: OnnxNode, x: str) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 
 from ...ir import Node
-from ..read.build import Builder, OnnxNode, operator
+from ..read.build import Builder, OnnxNode, Value, operator
 from ..read.fold import slices
 from ..read.lengths import counted, mark
 from ..read.sizes import Count, Size, UndecidedError
@@ -31,15 +31,15 @@ class _Formulas:
 
     def __init__(self, g: Builder):
         self.g = g
-        self.makers: Mapping[str, Node] = {node.output: node for node in g.nodes}
+        self.producers: Mapping[str, Node] = {node.output: node for node in g.nodes}
         self.limits: dict[Count, Limits] = {}
 
-    def of(self, value: np.ndarray | str, depth: int = DEPTH) -> np.ndarray:
+    def of(self, value: Value, depth: int = DEPTH) -> np.ndarray:
         """An array of objects: integers, and Sizes of names."""
         array = value if isinstance(value, np.ndarray) else self.g.constants.get(value)
         if array is not None:
             return array.astype(object)
-        node = self.makers.get(value)
+        node = self.producers.get(value)
         try:
             made = self._made(node, depth) if node and depth and self._are_integers(node) else None
         except UndecidedError:
@@ -130,7 +130,7 @@ def _slice(g: Builder, n: OnnxNode) -> None:
     mark(g, n, true)
 
 
-def _element(g: Builder, n: OnnxNode, value: np.ndarray | str, i: int, part: str) -> np.ndarray | str:
+def _element(g: Builder, n: OnnxNode, value: Value, i: int, part: str) -> Value:
     """One number of a list, (1,) of int64."""
     if isinstance(value, np.ndarray):
         return value[i : i + 1].astype(np.int64)
@@ -145,7 +145,7 @@ def _along(
     x: str,
     axis: int,
     known: tuple[Size | int, Size | int],
-    computed: list[np.ndarray | str],
+    computed: list[Value],
     step: int,
 ) -> tuple[str, Size | int]:
     """The elements of one axis, and how many those are."""
@@ -166,13 +166,13 @@ def _along(
     return _picked(g, n, x, axis, start, bound, step), counted(g, length, bound, whole)
 
 
-def _picked(g: Builder, n: OnnxNode, x: str, axis: int, start: np.ndarray | str, count: int, step: int) -> str:
+def _picked(g: Builder, n: OnnxNode, x: str, axis: int, start: Value, count: int, step: int) -> str:
     places = binary(g, n, "add", start, np.arange(count) * step, part="indices")
     places = binary(g, n, "min", places, np.array([g.shape(x)[axis] - 1]), part="nearest")
     return g.emit(n, "gather", [x, places], part=f"axis{axis}", axis=axis)
 
 
-def _place(g: Builder, n: OnnxNode, at: np.ndarray | str, size: int, part: str) -> np.ndarray | str:
+def _place(g: Builder, n: OnnxNode, at: Value, size: int, part: str) -> Value:
     """Where a slice begins or ends on an axis: below 0 it counts from the end, and it ends with the axis."""
     if isinstance(at, np.ndarray):
         place = at.item()
@@ -199,5 +199,5 @@ def _range(g: Builder, n: OnnxNode) -> None:
     if not count:
         n.fail(f"a range of {last - first} by {step.item()} has no elements")
     dtype = np.int64 if isinstance(start, np.ndarray) else g.dtype(start)
-    start = start.reshape(1) if isinstance(start, np.ndarray) else g.reshape(n, start, (1,), part="start")
+    start = g.reshape(n, start, (1,), part="start")
     binary(g, n, "add", start, (np.arange(count) * step.item()).astype(dtype))

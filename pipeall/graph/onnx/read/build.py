@@ -23,6 +23,7 @@ from ...ops import OPS, attributes, infer_shape, infer_type
 from .element_types import WIDER
 
 Shape = tuple[int, ...]
+Value = np.ndarray | str  # a constant, or the canonical name of an activation
 
 MAX_CONSTANT_ELEMENTS = 2**30  # of all constants of a model together: 4 GiB of float32
 MAX_SETTING = 16  # elements of an input that may be the same for every frame
@@ -94,7 +95,7 @@ class Builder:
         self.convert_node = convert
         self.inputs = tuple(inputs)
         self.reserved = reserved
-        self.values: dict[str, np.ndarray | str] = dict(constants) | {tensor.name: tensor.name for tensor in inputs}
+        self.values: dict[str, Value] = dict(constants) | {tensor.name: tensor.name for tensor in inputs}
         self.tensors = {tensor.name: tensor for tensor in inputs}
         self.constants: dict[str, np.ndarray] = {}
         self.nodes: list[Node] = []
@@ -126,7 +127,7 @@ class Builder:
     def has(self, n: OnnxNode, i: int) -> bool:
         return i < len(n.inputs) and n.inputs[i] != ""
 
-    def value(self, n: OnnxNode, i: int) -> np.ndarray | str:
+    def value(self, n: OnnxNode, i: int) -> Value:
         """An input that must be there: the array of a constant, or the canonical name of an activation."""
         return self.values[n.inputs[i]] if self.has(n, i) else n.fail(f"input {i} is missing")
 
@@ -145,7 +146,7 @@ class Builder:
             n.fail(what + self.way_on(value))
         return value
 
-    def way_on(self, value: np.ndarray | str) -> str:
+    def way_on(self, value: Value) -> str:
         """What an error says of a computed value that must be known: the small inputs that it depends on, and how to
         give them; "" where there are none."""
         if not isinstance(value, str):
@@ -154,17 +155,14 @@ class Builder:
         pending, met = [value], {value}
         while pending:
             node = producers.get(pending.pop())
-            new = [name for name in dict.fromkeys(node.inputs if node else ()) if name not in met]
-            met.update(new)
-            pending += new
+            pending += {*(node.inputs if node else ())} - met
+            met.update(pending)
         scalars = [tensor.name for tensor in self.inputs if tensor.name in met and tensor.elements <= MAX_SETTING]
         if not scalars:
             return ""
-        first, which = scalars[0], ", ".join(map(repr, scalars))
-        return (
-            f"; it depends on input {which}: if that is the same for every frame, give its value, "
-            f"values={{{first!r}: ...}} or --value {first}=..."
-        )
+        way = f"values={{{scalars[0]!r}: ...}} or --value {scalars[0]}=..."
+        which = ", ".join(map(repr, scalars))
+        return f"; it depends on input {which}: if that is the same for every frame, give its value, {way}"
 
     def floats(self, n: OnnxNode, i: int) -> np.ndarray:
         array = self.constant(n, i)
@@ -196,11 +194,11 @@ class Builder:
         """Element type of an activation or of a kept constant, by its canonical name."""
         return self.tensors[name].dtype if name in self.tensors else self.constants[name].dtype.name
 
-    def type_of(self, value: np.ndarray | str) -> str:
+    def type_of(self, value: Value) -> str:
         """The element type of a constant's array, or of an activation by its canonical name."""
         return value.dtype.name if isinstance(value, np.ndarray) else self.dtype(value)
 
-    def shape_of(self, value: np.ndarray | str) -> Shape:
+    def shape_of(self, value: Value) -> Shape:
         """The shape of a constant's array, or of an activation by its canonical name."""
         return value.shape if isinstance(value, np.ndarray) else self.shape(value)
 
@@ -257,7 +255,7 @@ class Builder:
     def weight(self, n: OnnxNode, i: int) -> str:
         return self.keep(self.floats(n, i), n.inputs[i])
 
-    def bind(self, n: OnnxNode, value: np.ndarray | str, output: int = 0) -> None:
+    def bind(self, n: OnnxNode, value: Value, output: int = 0) -> None:
         """The node's output is a constant, or another name for an activation."""
         if isinstance(value, np.ndarray):
             self.afford(n, value.size)
@@ -272,6 +270,17 @@ class Builder:
     def new_constant(self, n: OnnxNode, array: np.ndarray, part: str, *, infinite: bool = False) -> str:
         """Store a constant operand that is computed of the node."""
         return self.keep(array, f"{n.outputs[0]}/{part}", infinite=infinite)
+
+    def number(self, n: OnnxNode, value: float | bool, like: str, part: str = "number") -> str:
+        """A constant of one element that has the rank and the type of an operand."""
+        dtype = np.dtype(self.dtype(like))
+        if dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+            n.fail(f"{value} is no {dtype}, the type of its operand")
+        return self.new_constant(n, np.full((1,) * len(self.shape(like)), value, dtype), part, infinite=True)
+
+    def with_number(self, n: OnnxNode, op: str, x: str, value: float, part: str = "") -> str:
+        """x op value"""
+        return self.emit(n, op, [x, self.number(n, value, x)], part=part)
 
     def named(self, n: OnnxNode, value: Any, part: str = "") -> str:
         """A value by an ONNX name of its own, for ``apply``; a number as a float32."""
@@ -305,9 +314,11 @@ class Builder:
         self.values[name if part else last] = name
         return name
 
-    def reshape(self, n: OnnxNode, x: str, shape: Shape, part: str = "") -> str:
-        """Reshape a tensor or a kept constant; between two images through (1, N), since their pixels hold different
-        channels."""
+    def reshape(self, n: OnnxNode, x: Value, shape: Shape, part: str = "") -> Value:
+        """Reshape an array, a tensor or a kept constant; between two images through (1, N), since their pixels hold
+        different channels."""
+        if isinstance(x, np.ndarray):
+            return x.reshape(shape)
         old = self.shape(x)
         if x in self.constants and old != shape:
             return self.reshape(n, self.keep(self.constants[x].reshape(shape), x, infinite=True), shape, part)
@@ -319,8 +330,10 @@ class Builder:
             x = self.emit(n, "reshape", [x], part=f"{part}flat", shape=(1, prod(old)))
         return self.emit(n, "reshape", [x], part=part, shape=shape)
 
-    def cast(self, n: OnnxNode, x: str, to: str, part: str = "") -> str:
-        """``x`` in another element type, a key of ``steps.TYPES``; itself if that is its own."""
+    def cast(self, n: OnnxNode, x: Value, to: str, part: str = "") -> Value:
+        """``x`` in another element type, a key of ``steps.TYPES``; a tensor itself if that is its own."""
+        if isinstance(x, np.ndarray):
+            return x.astype(to)
         if self.dtype(x) == to:
             if not part:
                 self.bind(n, x if x in self.tensors else self.constants[x])
@@ -343,7 +356,7 @@ class Builder:
         self.values.update(before)
 
 
-def _same(value: np.ndarray | str | None, array: np.ndarray) -> bool:
+def _same(value: Value | None, array: np.ndarray) -> bool:
     """Whether a constant is this array, or a view of it that is alike, such as the transpose of the transpose."""
     if not isinstance(value, np.ndarray):
         return False

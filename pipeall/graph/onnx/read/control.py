@@ -12,13 +12,12 @@ from math import prod
 import numpy as np
 
 from ....errors import ModelError
-from .build import Builder, OnnxNode, operator
+from .build import Builder, OnnxNode, Value, operator
 from .element_types import WIDER
 from .narrow import type_in_file
 from .reader import Subgraph
 
 MAX_TURNS = 1000  # of one loop
-Value = np.ndarray | str  # a constant, or the canonical name of an activation
 
 
 def run(g: Builder, n: OnnxNode, body: Subgraph, feeds: Mapping[str, Value], turn: str = "") -> list[Value]:
@@ -84,7 +83,7 @@ def chosen(g: Builder, n: OnnxNode, condition: str, a: Value, b: Value, part: st
         return a
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         return tuple(chosen(g, n, condition, *pair, f"{part}/{i}") for i, pair in enumerate(zip(a, b, strict=True)))
-    if not all(isinstance(value, np.ndarray | str) for value in (a, b)):
+    if not all(isinstance(value, Value) for value in (a, b)):
         n.fail("expected branches that make tensors, or sequences of one length")
     shapes, types = [g.shape_of(value) for value in (a, b)], [type_in_file(g, value) for value in (a, b)]
     if shapes[0] != shapes[1] or types[0] != types[1]:

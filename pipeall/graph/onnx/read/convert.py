@@ -33,7 +33,7 @@ from ..operators import (  # noqa: F401  register their operators
 from ..operators.masks import FILL, fill
 from ..operators.sequences import HOLDERS
 from . import control, lengths_carry, lengths_index  # noqa: F401  register their operators
-from .build import OPERATORS, Builder, OnnxNode, check_attributes
+from .build import OPERATORS, Builder, OnnxNode, Value, check_attributes
 from .fold import FOLD, RESHAPE, fold
 from .lengths import converted
 from .narrow import narrow_type, narrowed
@@ -60,7 +60,7 @@ def _convert(g: Builder, n: OnnxNode) -> None:
     values = [g.values[name] for name in n.inputs if name]
     whole = n.op not in (FILL, "Identity", *HOLDERS)
     constant = whole and all(isinstance(value, np.ndarray) for value in values)
-    if whole and not all(isinstance(value, np.ndarray | str) for value in values):
+    if whole and not all(isinstance(value, Value) for value in values):
         n.fail("expected tensors, got a sequence or an optional without an element")
     if n.op == "Identity":
         g.hold(n, values[0])

@@ -16,13 +16,12 @@ import numpy as np
 
 from ....errors import ModelError
 from ..operators.pointwise_nodes import binary
-from .build import OPERATORS, Builder, OnnxNode, check_attributes
+from .build import OPERATORS, Builder, OnnxNode, Value, check_attributes
 from .element_types import TYPES
 from .fold import FOLD, RESHAPE
 from .sizes import Count, Size, UndecidedError, array_of, high, is_symbolic, same, whole
 
 Dims = tuple[Size | int, ...]
-Value = np.ndarray | str
 
 RULES: dict[str, Callable[[Builder, OnnxNode], None]] = {}
 SIZED: dict[str, tuple[int, ...]] = {}  # operator -> its inputs that are sizes
@@ -284,12 +283,10 @@ def within(g: Builder, n: OnnxNode, dim: Size, bound: int, axis: int, rank: int)
 def masked(g: Builder, n: OnnxNode, x: str, axes: Sequence[int], instead: float | bool) -> str:
     """``x`` with a number behind the counts of these axes."""
     true, shape = dims_of(g, x), g.shape(x)
-    like = np.full((1,) * len(shape), instead, g.dtype(x))
     for axis in axes:
         if isinstance(true[axis], Size):
             inside = within(g, n, true[axis], shape[axis], axis, len(shape))
-            other = g.new_constant(n, like, "behind", infinite=True)
-            x = g.emit(n, "where", [inside, x, other], part="masked")
+            x = g.emit(n, "where", [inside, x, g.number(n, instead, x, "behind")], part="masked")
     return x
 
 

@@ -305,7 +305,7 @@ def _pad(g: Builder, n: OnnxNode) -> None:
         x = _widened(g, n, x, axis, before, bound, value)
         if isinstance(inner, Size):
             mask = within(g, n, inner, bound, axis, len(true))
-            like = g.new_constant(n, np.full((1,) * len(true), value, g.dtype(x)), "value", infinite=True)
+            like = g.number(n, value, x, "value")
             x = g.emit(n, "where", [mask, x, like], part="padded")
     g.reshape(n, x, g.shape(x))
     mark(g, n, out)

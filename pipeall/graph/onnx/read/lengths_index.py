@@ -11,7 +11,7 @@ from ...ir import Node
 from ..operators.index_nodes import compressed, suppression
 from ..operators.movement import padded
 from ..operators.pointwise_nodes import binary
-from .build import Builder, OnnxNode, operator
+from .build import Builder, OnnxNode, Value, operator
 from .lengths import AS_SIZES, counted, dims, dims_of, empty, integers, mark, plain, rule, with_inputs, within
 from .sizes import Size, array_of, high, is_symbolic, same
 
@@ -73,15 +73,15 @@ def count_true(g: Builder, n: OnnxNode, x: str) -> tuple[str, Size]:
     return g.places[alike]
 
 
-def _formula(g: Builder, makers: Mapping[str, Node], name: str, depth: int) -> Hashable:
+def _formula(g: Builder, producers: Mapping[str, Node], name: str, depth: int) -> Hashable:
     """What a tensor is computed of; of those that are the same, the same."""
     if name in g.constants:
         array = g.constants[name]
         return array.dtype.name, array.shape, array.tobytes() if array.size <= MAX_NUMBERS else name
-    node = makers.get(name)
+    node = producers.get(name)
     if node is None or not depth:
         return name
-    inputs = tuple(_formula(g, makers, part, depth - 1) for part in node.inputs)
+    inputs = tuple(_formula(g, producers, part, depth - 1) for part in node.inputs)
     return node.op, repr(sorted(node.attrs.items())), g.shape(name), inputs
 
 
@@ -100,13 +100,13 @@ def _sums(g: Builder, n: OnnxNode, name: str) -> np.ndarray | None:
         return None if any(part is None for part in parts) else np.concatenate(parts)
     if node.op != "reduce" or node.attrs["how"] != "sum" or len(node.attrs["axes"]) != len(g.shape(node.inputs[0])):
         return None
-    makers, mask = {node.output: node for node in g.nodes}, node.inputs[0]
-    while g.dtype(mask) != "bool" and mask in makers and makers[mask].op in ("reshape", "cast"):
-        mask = makers[mask].inputs[0]
+    producers, mask = {node.output: node for node in g.nodes}, node.inputs[0]
+    while g.dtype(mask) != "bool" and mask in producers and producers[mask].op in ("reshape", "cast"):
+        mask = producers[mask].inputs[0]
     if g.dtype(mask) != "bool":
         return None
-    while mask in makers and makers[mask].op == "reshape":
-        mask = makers[mask].inputs[0]
+    while mask in producers and producers[mask].op == "reshape":
+        mask = producers[mask].inputs[0]
     return np.full(g.shape(name), count_true(g, n, mask)[1], object)
 
 
@@ -182,7 +182,7 @@ def _gather(g: Builder, n: OnnxNode) -> None:
     mark(g, n, out)
 
 
-def _from_start(g: Builder, n: OnnxNode, chosen: np.ndarray | str, ends: tuple[Size | int, ...]) -> str:
+def _from_start(g: Builder, n: OnnxNode, chosen: Value, ends: tuple[Size | int, ...]) -> str:
     """Indices of which those below 0 count from the end of an axis: of this size, or one of these in every column."""
     if isinstance(chosen, np.ndarray) or chosen in g.constants:
         chosen = g.constants[chosen] if isinstance(chosen, str) else chosen
@@ -196,7 +196,7 @@ def _from_start(g: Builder, n: OnnxNode, chosen: np.ndarray | str, ends: tuple[S
     below = binary(g, n, "less", chosen, np.zeros((1,) * rank, np.int64), part="below")
     length = integers(g, n, array_of(ends)) if any(isinstance(end, Size) for end in ends) else np.array(ends, np.int64)
     if not rank:
-        length = length.reshape(()) if isinstance(length, np.ndarray) else g.reshape(n, length, (), part="one")
+        length = g.reshape(n, length, (), part="one")
     return g.emit(n, "where", [below, binary(g, n, "add", chosen, length, part="ahead"), chosen], part="places")
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .build import Builder, OnnxNode
+from .build import Builder, OnnxNode, Value
 from .element_types import WIDER
 
 MOVES = frozenset(  # operators whose result lies in the range of their operands
@@ -24,7 +24,7 @@ SUMS = frozenset(  # those whose result may leave it
 )
 
 
-def type_in_file(g: Builder, value: np.ndarray | str) -> str:
+def type_in_file(g: Builder, value: Value) -> str:
     """The element type that a value has in the file."""
     return value.dtype.name if isinstance(value, np.ndarray) else g.narrow.get(value, g.dtype(value))
 
@@ -34,7 +34,7 @@ def narrow_type(g: Builder, n: OnnxNode) -> str | None:
     if n.op not in MOVES and n.op not in SUMS:
         return None
     values = [g.values[name] for name in n.inputs if name]
-    types = [type_in_file(g, value) for value in values if isinstance(value, np.ndarray | str)]
+    types = [type_in_file(g, value) for value in values if isinstance(value, Value)]
     return next((kind for kind in types if kind in WIDER), None)
 
 
@@ -57,27 +57,18 @@ def wrapped(g: Builder, n: OnnxNode, x: str, to: str) -> str:
     kind = np.dtype(to)
     if kind.itemsize == np.dtype(WIDER[to]).itemsize:
         return x
-    x = _with(g, n, "bitand", x, 2 ** (8 * kind.itemsize) - 1, "low")
+    x = g.with_number(n, "bitand", x, 2 ** (8 * kind.itemsize) - 1, "low")
     if kind.kind == "i":  # the highest bit counts below 0
         half = 2 ** (8 * kind.itemsize - 1)
-        x = _with(g, n, "sub", _with(g, n, "bitxor", x, half, "turned"), half, "signed")
+        x = g.with_number(n, "sub", g.with_number(n, "bitxor", x, half, "turned"), half, "signed")
     return x
 
 
 def _real(g: Builder, n: OnnxNode, x: str) -> None:
     """What int64 holds of uint64, as floats: below 0 it stands for 2^64 more."""
     whole = g.cast(n, x, "float32", part="float")
-    zero, more = (
-        np.full((1,) * len(g.shape(x)), value, dtype) for value, dtype in ((0, np.int64), (2**64, np.float32))
-    )
-    below = g.emit(n, "less", [x, g.new_constant(n, zero, "zero")], part="below")
-    high = g.emit(n, "add", [whole, g.new_constant(n, more, "more")], part="high")
-    g.emit(n, "where", [below, high, whole])
-
-
-def _with(g: Builder, n: OnnxNode, op: str, x: str, number: int, part: str) -> str:
-    operand = g.new_constant(n, np.full((1,) * len(g.shape(x)), number, g.dtype(x)), "number")
-    return g.emit(n, op, [x, operand], part=part)
+    below = g.with_number(n, "less", x, 0, "below")
+    g.emit(n, "where", [below, g.with_number(n, "add", whole, 2**64, "high"), whole])
 
 
 def cast(g: Builder, n: OnnxNode, x: str, to: str) -> None:

@@ -17,7 +17,7 @@ from ...passes.rewrite import rewrite as rewritten
 from ..operators.masks import with_fills
 from ..operators.nchwc import block_of
 from . import wire as onnx_wire
-from .build import Builder, OnnxNode
+from .build import Builder, OnnxNode, Value
 from .convert import Unsupported, convert, is_known
 from .element_types import FLOAT16, WIDENED, WIDER
 from .inputs import (
@@ -253,7 +253,7 @@ def _leave(g: Builder, output: str, outputs: Sequence[str], half: bool) -> None:
     if output in entered:  # it leaves as it came
         return
     node = OnnxNode(output, "Identity", (), (output,), {}, 0)
-    if not isinstance(value, np.ndarray | str):
+    if not isinstance(value, Value):
         raise ModelError(f"output {output!r} is a sequence or an optional, expected a tensor")
     if isinstance(value, np.ndarray):
         one = value if value.size else np.zeros((1,) * value.ndim, value.dtype)
