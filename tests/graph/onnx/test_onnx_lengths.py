@@ -57,6 +57,11 @@ BODIES = {  # nodes behind PICK, and the outputs
         "h = ReduceMean(x) h1 = Reshape(h, less) a = Greater(v, h1) q = NonZero(a) r = Squeeze(q, i0) y = Gather(v, r)",
         "float y",
     ),
+    "number in places of what is picked": (
+        "h = ReduceMean(x) h1 = Reshape(h, less) a = Greater(v, h1) q = NonZero(a) t = Transpose<perm=[1,0]>(q) "
+        "s = Shape(q) l = Slice(s, i1, i2) e = Expand(zero, l) y = ScatterND(v, t, e)",
+        "float y",
+    ),
     "number in place of what is picked": ("g = Greater(v, zero) y = Where(g, zero, v)", "float y"),
     "two masks": (
         "a = Less(x, zero) b = NonZero(a) c = Transpose<perm=[1,0]>(b) d = GatherND(x, c) y = Concat<axis=0>(d, v)",
