@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..read.build import Builder, OnnxNode
-from ..read.reader import Subgraph
+from ..read.reader import has_subgraph
 
 FILL = "x[mask]=number"  # no operator: x, mask and number; without spaces, as names of operators are
 REPEATS = frozenset("Expand Identity Reshape Squeeze Unsqueeze".split())  # of one element
@@ -22,7 +22,7 @@ def with_fills(
 ) -> list[OnnxNode]:
     """The nodes with FILL for such a scatter, and without those that only it needed; as they are where there are
     subgraphs, which read names without saying so."""
-    if any(isinstance(value, Subgraph) for node in nodes for value in node.attrs.values()):
+    if any(map(has_subgraph, nodes)):
         return list(nodes)
     producers = {name: node for node in nodes for name in node.outputs}
     filled = [_fill(node, producers, constants) or node for node in nodes]

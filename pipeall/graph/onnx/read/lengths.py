@@ -262,11 +262,7 @@ def broadcast(n: OnnxNode, shapes: Sequence[Dims]) -> Dims:
 
 def places(count: int, axis: int, rank: int) -> np.ndarray:
     """0, 1, 2, ... along an axis."""
-    return (
-        np.arange(count)
-        .reshape((count,) + (1,) * (rank - 1 - axis))
-        .reshape((1,) * axis + (count,) + (1,) * (rank - 1 - axis))
-    )
+    return np.arange(count).reshape((1,) * axis + (count,) + (1,) * (rank - 1 - axis))
 
 
 def column(g: Builder, n: OnnxNode, name: str, rank: int) -> str:

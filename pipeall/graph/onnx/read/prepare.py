@@ -7,7 +7,7 @@ by the onnx package, on a model without its large weights; what would grow beyon
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ....errors import ModelError
@@ -205,14 +205,25 @@ def _check_calls(model: Any) -> None:
 
 def _check_nodes(model: Any, opset: int) -> None:
     """The converter trusts its model: every node must fit its operator's schema."""
-    onnx = package()
-    context = onnx.checker.C.CheckerContext()
-    context.ir_version = model.ir_version
-    context.opset_imports = {entry.domain: entry.version for entry in model.opset_import} | {"": opset}
+    imports = {entry.domain: entry.version for entry in model.opset_import} | {"": opset}
+    context = checker_context(model.ir_version, imports)
     for node in model.graph.node:
-        try:
-            onnx.checker.check_node(node, context)
-        except onnx.checker.ValidationError as error:
-            message = (str(error).strip().splitlines() or ["is malformed"])[0]
+        if message := misfit(node, context):
             name = node.name or next(iter(node.output), "")  # bytes where they are no UTF-8
-            raise ModelError(f"node {name!r} ({node.op_type}): {message}") from None
+            raise ModelError(f"node {name!r} ({node.op_type}): {message}")
+
+
+def checker_context(ir_version: int, opsets: Mapping[str, int]) -> Any:
+    """What the checker is told."""
+    context = package().checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = ir_version, opsets
+    return context
+
+
+def misfit(node: Any, context: Any) -> str:
+    """How a NodeProto does not fit its operator's schema; "" where it does."""
+    try:
+        package().checker.check_node(node, context)
+    except package().checker.ValidationError as error:
+        return (str(error).strip().splitlines() or ["is malformed"])[0]
+    return ""

@@ -21,7 +21,7 @@ from . import tensors
 from . import wire as onnx_wire
 from .build import MAX_CONSTANT_ELEMENTS, OnnxNode
 from .inputs import give
-from .prepare import OWN_DOMAINS, opset_in, prepared, read_by, tidy
+from .prepare import OWN_DOMAINS, checker_context, misfit, opset_in, prepared, read_by, tidy
 from .source import Source
 from .tensors import package
 
@@ -99,12 +99,8 @@ class Subgraph:
         return self.reader.initializers(self.proto, names, {}), nodes[::-1]
 
 
-def _context(ir_version: int, opset: int) -> Any:
-    """What the checker is told."""
-    context = package().checker.C.CheckerContext()
-    context.ir_version = ir_version
-    context.opset_imports = {"": opset}
-    return context
+def has_subgraph(n: OnnxNode) -> bool:
+    return any(isinstance(value, Subgraph) for value in n.attrs.values())
 
 
 class ModelReader:
@@ -113,7 +109,7 @@ class ModelReader:
     def __init__(self, source: Source, model: Any, raw: Mapping[str, memoryview]):
         self.path, self.proto, self.raw = source.path, model.graph, raw
         self.opset = opset_of(model)
-        self.context = _context(model.ir_version, self.opset)
+        self.ir_version = model.ir_version
 
     def absence(self, name: str) -> str:
         if any(name in node.output for node in self.proto.node):
@@ -154,23 +150,20 @@ class ModelReader:
         }
         outputs = tuple(f"{name} of the network" if name in given else name for name in proto.output)
         node = OnnxNode(label, op, tuple(proto.input), outputs, attrs, opset or self.opset)
-        graphs = any(isinstance(value, Subgraph) for value in attrs.values())
         early = op in EARLY and node.opset < EARLY[op]
         # the checker does not see what a subgraph reads from outside
-        if own and not graphs and not early and package().defs.has(op):
+        if own and not has_subgraph(node) and not early and package().defs.has(op):
             self._check(node, proto)
         return node
 
     def _check(self, node: OnnxNode, proto: Any) -> None:
-        context = self.context
-        if proto.domain not in OWN_DOMAINS:
-            proto, domain = type(proto).FromString(proto.SerializeToString()), proto.domain
+        domain = proto.domain
+        if domain not in OWN_DOMAINS:
+            proto = type(proto).FromString(proto.SerializeToString())
             proto.domain = ""
-            context = _context(self.context.ir_version, opset_in(domain, self.opset))
-        try:
-            package().checker.check_node(proto, context)
-        except package().checker.ValidationError as error:
-            node.fail((str(error).strip().splitlines() or ["is malformed"])[0])
+        context = checker_context(self.ir_version, {"": opset_in(domain, self.opset)})
+        if message := misfit(proto, context):
+            node.fail(message)
 
     def attribute(self, what: str, proto: Any) -> Any:
         """Number, string, list, array or graph; whatever else there is stays a protobuf, which no operator accepts."""
@@ -178,9 +171,9 @@ class ModelReader:
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")
         if proto.type == proto.TENSOR:
-            return self.array(what, value)
+            return tensors.array(what, value, self.path)
         if proto.type == proto.SPARSE_TENSOR:
-            return self.sparse(what, value)
+            return tensors.sparse_array(what, value, self.path)
         if proto.type == proto.GRAPH:
             return Subgraph(self, value)
         return value
@@ -196,11 +189,6 @@ class ModelReader:
         total = sum(prod(tensor.dims) for tensor in (*dense, *sparse))
         if total > MAX_CONSTANT_ELEMENTS:
             raise ModelError(f"its initializers have {total} elements, expected at most {MAX_CONSTANT_ELEMENTS}")
-        arrays = {t.name: self.array(f"initializer {t.name!r}", t, raw.get(t.name)) for t in dense}
-        return arrays | {t.values.name: self.sparse(f"initializer {t.values.name!r}", t) for t in sparse}
-
-    def sparse(self, what: str, proto: Any) -> np.ndarray:
-        return tensors.sparse_array(what, proto, self.path)
-
-    def array(self, what: str, proto: Any, raw: memoryview | None = None) -> np.ndarray:
-        return tensors.array(what, proto, self.path, raw)
+        arrays = {t.name: tensors.array(f"initializer {t.name!r}", t, self.path, raw.get(t.name)) for t in dense}
+        named = {proto.values.name: proto for proto in sparse}
+        return arrays | {k: tensors.sparse_array(f"initializer {k!r}", t, self.path) for k, t in named.items()}

@@ -20,7 +20,7 @@ from ...ops.indexing_ops import COMBINE
 from .build import OPERATORS, Builder, OnnxNode, Shape
 from .control import run
 from .element_types import TYPES
-from .reader import Subgraph
+from .reader import has_subgraph
 from .tensors import package
 
 RANDOM = frozenset("Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split())
@@ -32,8 +32,9 @@ IR_VERSION = 8  # any will do for one node
 
 def can_evaluate(n: OnnxNode) -> bool:
     """Whether the operator is one of ONNX's own that always gives the same, by no subgraph."""
-    graphs = any(isinstance(value, Subgraph) for value in n.attrs.values())
-    return bool(n.inputs) and n.op not in RANDOM and "." not in n.op and not graphs and package().defs.has(n.op)
+    return (
+        bool(n.inputs) and n.op not in RANDOM and "." not in n.op and not has_subgraph(n) and package().defs.has(n.op)
+    )
 
 
 def evaluate(g: Builder, n: OnnxNode) -> None:
@@ -210,7 +211,7 @@ def emptied(g: Builder, n: OnnxNode) -> bool:
 def expanded(g: Builder, n: OnnxNode) -> bool:
     """Convert the node by its definition; False where there is none."""
     onnx = package()
-    if "." in n.op or not onnx.defs.has(n.op) or any(isinstance(value, Subgraph) for value in n.attrs.values()):
+    if "." in n.op or not onnx.defs.has(n.op) or has_subgraph(n):
         return False
     try:
         schema = onnx.defs.get_schema(n.op, n.opset)

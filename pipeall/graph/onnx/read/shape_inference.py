@@ -19,7 +19,7 @@ from .prepare import OWN_DOMAINS
 from .reader import ModelReader, parse
 from .reference import can_evaluate, evaluate
 from .source import Source
-from .tensors import EXTERNAL, package
+from .tensors import EXTERNAL, array, package
 
 MAX_NUMBERS = 4096  # of one array of sizes, indices, or floats that these are computed with
 RESIZES = ("Resize", "Upsample")  # whose scales are sizes too
@@ -166,7 +166,7 @@ def _sizes(reader: ModelReader, initializers: list[Any]) -> dict[str, np.ndarray
         if not tensor.HasField("raw_data") and len(field) != elements:
             continue
         try:
-            arrays[tensor.name] = reader.array(f"initializer {tensor.name!r}", tensor)
+            arrays[tensor.name] = array(f"initializer {tensor.name!r}", tensor, reader.path)
         except ModelError:
             if not floats:  # of a weight the data need not be right
                 raise

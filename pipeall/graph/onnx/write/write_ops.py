@@ -90,14 +90,6 @@ def _unary(entry: Unary) -> Rule:
     )
 
 
-def _fakequant(w: Writer, node: Node, output: str) -> None:
-    w.fakequant(node.inputs[0], output, **node.attrs)
-
-
-def _clip(w: Writer, node: Node, output: str) -> None:
-    w.clamp(node.inputs[0], output, node.attrs["lo"], node.attrs["hi"])
-
-
 def _swish(w: Writer, node: Node, output: str) -> None:
     (x,), alpha = node.inputs, node.attrs["alpha"]
     scaled = x if alpha == 1 else w.emit("Mul", [x, w.constant(np.float32(alpha))], w.fresh(f"{output}/scaled"))
@@ -107,12 +99,8 @@ def _swish(w: Writer, node: Node, output: str) -> None:
 # ---- moves ----
 
 
-def _reshape(w: Writer, node: Node, output: str) -> None:
-    w.emit("Reshape", [node.inputs[0], _numbers(w, node.attrs["shape"])], output)
-
-
-def _expand(w: Writer, node: Node, output: str) -> None:
-    w.emit("Expand", [node.inputs[0], _numbers(w, node.attrs["shape"])], output)
+def _shaped(op: str) -> Rule:
+    return lambda w, node, output: w.emit(op, [node.inputs[0], _numbers(w, node.attrs["shape"])], output)
 
 
 def _slice(w: Writer, node: Node, output: str) -> None:
@@ -173,8 +161,8 @@ RULES: dict[str, Rule] = {
     "logsoftmax": _same("LogSoftmax", "axis"),
     "concat": _same("Concat", "axis"),
     "transpose": _same("Transpose", "perm"),
-    "reshape": _reshape,
-    "expand": _expand,
+    "reshape": _shaped("Reshape"),
+    "expand": _shaped("Expand"),
     "slice": _slice,
     "pad": _pad,
     "shuffle": _shuffle,
@@ -183,8 +171,8 @@ RULES: dict[str, Rule] = {
     # but for Mod, which takes floats only as fmod
     **{op: _binary(entry.onnx) for op, entry in BINARY.items() if entry.onnx and entry.floats and op != "mod"},
     **{op: _unary(entry) for op, entry in UNARY.items() if entry.onnx and entry.floats},
-    "clip": _clip,
-    "fakequant": _fakequant,
+    "clip": lambda w, node, output: w.clamp(node.inputs[0], output, node.attrs["lo"], node.attrs["hi"]),
+    "fakequant": lambda w, node, output: w.fakequant(node.inputs[0], output, **node.attrs),
     "swish": _swish,
     "gelu_tanh": lambda w, node, output: w.emit("Gelu", node.inputs, output, approximate="tanh"),
 }
