@@ -47,15 +47,6 @@ def _back_to_reals(g: Builder, n: OnnxNode, length: int, parts: int) -> np.ndarr
     return (np.stack([cos, -sin], -1) * share)[:, None]
 
 
-def _number(g: Builder, n: OnnxNode, i: int, default: int) -> int:
-    if not g.has(n, i):
-        return default
-    value = g.constant(n, i)
-    if value.size != 1 or value.dtype.kind not in "iu":
-        n.fail(f"input {i} must be one integer, got {value.dtype} {value.shape}")
-    return int(value.item())
-
-
 @operator("DFT", "axis inverse onesided", "constant length, up to 4096")
 def _dft(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
@@ -63,14 +54,14 @@ def _dft(g: Builder, n: OnnxNode) -> None:
     if rank < 2:
         n.fail(f"expected a signal and its parts, got {shape}")
     *sizes, parts = shape
-    axis = n.axis(_number(g, n, 2, -2) if n.opset >= 20 else n.get("axis", int, 1), rank)
+    axis = n.axis(g.scalar(n, 2, -2, "iu") if n.opset >= 20 else n.get("axis", int, 1), rank)
     if axis == rank - 1:
         n.fail("expected another axis than that of real and imaginary parts")
     inverse, onesided = (bool(n.get(name, int, 0)) for name in ("inverse", "onesided"))
     if inverse and onesided:
-        matrix = _back_to_reals(g, n, _number(g, n, 1, 2 * (shape[axis] - 1)), parts)
+        matrix = _back_to_reals(g, n, g.scalar(n, 1, 2 * (shape[axis] - 1), "iu"), parts)
     else:
-        matrix = _matrix(g, n, _number(g, n, 1, shape[axis]), parts, onesided, inverse)
+        matrix = _matrix(g, n, g.scalar(n, 1, shape[axis], "iu"), parts, onesided, inverse)
     matrix = matrix[:, :, : shape[axis]]
     count, made, met = matrix.shape[:3]  # what is beyond the signal is 0, what is beyond the length left out
     if met < shape[axis]:
@@ -96,8 +87,8 @@ def _stft(g: Builder, n: OnnxNode) -> None:
         n.fail(f"expected signals (N, length, parts), got {g.shape(x)}")
     signals, length = g.shape(x)[:2]
     parts = 1 if len(g.shape(x)) == 2 else g.shape(x)[2]
-    step, window = _number(g, n, 1, 0), g.floats(n, 2).reshape(-1) if g.has(n, 2) else None
-    size = _number(g, n, 3, length if window is None else len(window))
+    step, window = g.scalar(n, 1, 0, "iu"), g.floats(n, 2).reshape(-1) if g.has(n, 2) else None
+    size = g.scalar(n, 3, length if window is None else len(window), "iu")
     if window is not None and len(window) != size:
         n.fail(f"expected a window of {size}, got {len(window)}")
     if step < 1 or not 1 <= size <= length:

@@ -219,17 +219,11 @@ def _topk(g: Builder, n: OnnxNode) -> None:
 def suppression(g: Builder, n: OnnxNode) -> dict[str, Any]:
     """The limits of NonMaxSuppression, as attributes."""
 
-    def number(i: int, default: float) -> float:
-        if not g.has(n, i):
-            return default
-        value = g.constant(n, i)
-        return value.item() if value.size == 1 else n.fail(f"input {i} must be one number, got {value.shape}")
-
-    most = int(number(2, 0))
+    most = int(g.scalar(n, 2, 0))
     if most < 1:
         n.fail("max_output_boxes_per_class is 0: nothing is selected")
     center = bool(n.get("center_point_box", int, 0))
-    iou, score = float(number(3, 0.0)), float(number(4, -inf))
+    iou, score = float(g.scalar(n, 3, 0.0)), float(g.scalar(n, 4, -inf))
     return dict(max_output=most, iou=iou, score=score, center_box=center)
 
 

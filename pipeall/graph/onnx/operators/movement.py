@@ -166,11 +166,8 @@ def pads_of(g: Builder, n: OnnxNode, rank: int, pads: Sequence | None) -> tuple[
     if pads is None:
         n.fail("pads are missing")
     axes = g.ints(n, 3) if g.has(n, 3) else tuple(range(rank))
-    value = n.get("value", float, 0.0)
-    if g.has(n, 2):
-        number = g.constant(n, 2)
-        value = number.item() if number.size == 1 else n.fail(f"value must be one number, got {number.shape}")
-        value = int(value) if isinstance(value, bool) else value
+    value = g.scalar(n, 2, n.get("value", float, 0.0))
+    value = int(value) if isinstance(value, bool) else value
     if len(pads) != 2 * len(axes):
         n.fail(f"expected two pads per axis, got {len(pads)} for {len(axes)} axes")
     sides = zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ops import attributes
 from ..read.build import Builder, OnnxNode, Value, operator
-from .pointwise_nodes import aligned, binary, named
+from .pointwise_nodes import aligned, binary, broadcast, named
 from .reductions import along
 
 Shape = tuple[int, ...]
@@ -72,15 +72,9 @@ def scaled(g: Builder, n: OnnxNode, x: str, shape: Shape | None = None) -> None:
     inputs = [i for i in (1, 2) if g.has(n, i)]
     for i in inputs:
         value = _reshaped(g, n, g.value(n, i), shape)
-        full = np.broadcast_shapes(g.shape(x), g.shape_of(value)) if _fits(g, x, value) else None
-        if full != g.shape(x):
+        if broadcast(g, n, (x, value)) != g.shape(x):
             n.fail(f"input {i} {g.shape_of(value)} does not broadcast to {g.shape(x)}")
         x = binary(g, n, "mul" if i == 1 else "add", x, value, "" if i == inputs[-1] else "scaled")
-
-
-def _fits(g: Builder, x: str, value: Value) -> bool:
-    pairs = zip(g.shape(x)[::-1], g.shape_of(value)[::-1], strict=False)
-    return all(size in (1, full) for full, size in pairs)
 
 
 def _reshaped(g: Builder, n: OnnxNode, value: Value, shape: Shape | None) -> Value:
@@ -93,17 +87,13 @@ def _reshaped(g: Builder, n: OnnxNode, value: Value, shape: Shape | None) -> Val
     return reshaped if isinstance(reshaped, str) else g.keep(reshaped, named(g, n, value))
 
 
-def _has_operands(g: Builder, n: OnnxNode) -> bool:
-    return g.has(n, 1) or g.has(n, 2)
-
-
 @operator("LayerNormalization", "axis epsilon stash_type")
 @operator("RMSNormalization", "axis epsilon stash_type")
 def _layer_norm(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     rank, center = len(g.shape(x)), n.op == "LayerNormalization"
     axes = tuple(range(n.axis_of(rank, -1), rank))
-    part = "normal" if _has_operands(g, n) else ""
+    part = "normal" if g.has(n, 1) or g.has(n, 2) else ""
     normal = g.emit(n, "layernorm", [x], part=part, axes=axes, epsilon=_epsilon(n), center=center)
     scaled(g, n, normal)
     if max(n.made) > 0:

@@ -63,11 +63,9 @@ def _arg(g: Builder, n: OnnxNode) -> None:
 
 @operator("CumSum", "exclusive reverse", "constant axis")
 def _cumsum(g: Builder, n: OnnxNode) -> None:
-    x, axis = g.x(n), g.ints(n, 1)
-    if len(axis) != 1:
-        n.fail(f"axis must be one integer, got {axis}")
+    x, axis = g.x(n), g.scalar(n, 1, kinds="iu")
     exclusive, reverse = (bool(n.get(name, int, 0)) for name in ("exclusive", "reverse"))
-    g.emit(n, "cumsum", [x], axis=n.axis(axis[0], len(g.shape(x))), exclusive=exclusive, reverse=reverse)
+    g.emit(n, "cumsum", [x], axis=n.axis(axis, len(g.shape(x))), exclusive=exclusive, reverse=reverse)
 
 
 @operator("GlobalMaxPool GlobalAveragePool")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from typing import Any, NoReturn
 
@@ -92,7 +92,7 @@ class Builder:
     ):
         """``reserved``: every name of the ONNX graph, which no made-up name may equal; ``convert``: reads a node, for
         operators that are made of others."""
-        self.convert_node = convert
+        self.convert_node, self.convert = convert, partial(convert, self)  # adds what a node means to the graph
         self.inputs = tuple(inputs)
         self.reserved = reserved
         self.values: dict[str, Value] = dict(constants) | {tensor.name: tensor.name for tensor in inputs}
@@ -112,10 +112,6 @@ class Builder:
         self.unrolled = 0
         self.block = 0  # channels of a block (``nchwc``)
         self.subgraph: Callable[[Any], Any] = NotImplemented  # reads a GraphProto, set by ``read``
-
-    def convert(self, n: OnnxNode) -> None:
-        """Adds what a node means to the graph."""
-        self.convert_node(self, n)
 
     # -- what a node reads --
 
@@ -175,6 +171,16 @@ class Builder:
         if array.dtype.kind not in "iu" or array.ndim > 1:
             n.fail(f"input {i} ({n.inputs[i]!r}) must be a list of integers, got {array.dtype} {array.shape}")
         return tuple(array.reshape(-1).tolist())
+
+    def scalar(self, n: OnnxNode, i: int, default: Any = None, kinds: str = "iufb") -> Any:
+        """An input of one number that must be known before the network runs; ``kinds`` as NumPy's."""
+        if default is not None and not self.has(n, i):
+            return default
+        array = self.constant(n, i)
+        if array.size != 1 or array.dtype.kind not in kinds:
+            what = "integer" if kinds == "iu" else "number"
+            n.fail(f"input {i} ({n.inputs[i]!r}) must be one {what}, got {array.dtype} {array.shape}")
+        return array.item()
 
     def attr_or_ints(self, n: OnnxNode, name: str, i: int) -> tuple[int, ...] | None:
         """A list of integers: an attribute in older opsets, input ``i`` in newer; None where there is neither."""
@@ -379,12 +385,6 @@ class Operator:
 
 
 OPERATORS: dict[str, Operator] = {}
-
-
-def check_attributes(n: OnnxNode) -> None:
-    """Refuses a node with an attribute that its operator does not know here."""
-    if unknown := sorted(n.attrs.keys() - OPERATORS[n.op].attributes):
-        n.fail(f"attribute {unknown[0]} is not supported")
 
 
 def operator(names: str, attributes: str = "", limits: str = "") -> Callable:

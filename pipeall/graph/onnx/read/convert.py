@@ -33,9 +33,9 @@ from ..operators import (  # noqa: F401  register their operators
 from ..operators.masks import FILL, fill
 from ..operators.sequences import HOLDERS
 from . import control, lengths_carry, lengths_index  # noqa: F401  register their operators
-from .build import OPERATORS, Builder, OnnxNode, Value, check_attributes
+from .build import OPERATORS, Builder, OnnxNode, Value
 from .fold import FOLD, RESHAPE, fold
-from .lengths import converted
+from .lengths import check_attributes, converted
 from .narrow import narrow_type, narrowed
 from .reference import can_evaluate, emptied, evaluate, expanded
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ....errors import ModelError
 from ..operators.pointwise_nodes import binary
-from .build import OPERATORS, Builder, OnnxNode, Value, check_attributes
+from .build import OPERATORS, Builder, OnnxNode, Value
 from .element_types import TYPES
 from .fold import FOLD, RESHAPE
 from .sizes import Count, Size, UndecidedError, array_of, high, is_symbolic, same, whole
@@ -93,6 +93,12 @@ def _carried_or_whole(g: Builder, n: OnnxNode, bounded: Sequence[str]) -> None:
             value = g.operand(n, i)
             changed[i] = g.emit(n, "reshape", [value], part=f"whole{i}", shape=g.shape(value))
     g.convert(with_inputs(g, n, changed))
+
+
+def check_attributes(n: OnnxNode) -> None:
+    """Refuses a node with an attribute that its operator does not know here."""
+    if unknown := sorted(n.attrs.keys() - OPERATORS[n.op].attributes):
+        n.fail(f"attribute {unknown[0]} is not supported")
 
 
 # ---- sizes as values ----
