@@ -13,6 +13,7 @@ from ..errors import ArgumentError
 
 MAX_CLASSES = 2**20
 SPLIT_SEED, VALIDATION_SEED = 0, 1
+TEST_SHARE = 0.2  # of the samples, where a file has no test samples
 
 
 @dataclass(frozen=True)
@@ -91,16 +92,9 @@ class Split(NamedTuple):
     validation: Samples | None = None
 
 
-def load(name: str, test_share: float = 0.2) -> tuple[LabelledSamples, LabelledSamples]:
-    """(training, test) samples with classes of "digits", a .npz or a .csv, as ``split`` reads them."""
-    pairs = _pairs(name, 1, test_share, 0.0)
-    if pairs[0][1].ndim != 1:
-        raise ArgumentError(f"{name}: expected labels, got {pairs[0][1].shape[1]} targets for each sample")
-    train, test, _ = _labelled(name, pairs)
-    return train, test
-
-
-def split(name: str, output: str, loss: str, targets: int = 1, validation: float = 0.0) -> Split:
+def split(
+    name: str, output: str = "softmax", loss: str = "cross-entropy", targets: int = 1, validation: float = 0.0
+) -> Split:
     """Samples of "digits", a .npz or a .csv, for a network with this activation of its outputs and this loss.
 
     .npz  x_train, y_train, x_test, y_test, or x and y: samples along the first axis; y: labels from 0, or (samples,
@@ -114,13 +108,13 @@ def split(name: str, output: str, loss: str, targets: int = 1, validation: float
 
     Raises ArgumentError naming the file.
     """
-    pairs = _pairs(name, targets, 0.2, validation)
+    pairs = _pairs(name, targets, validation)
     if output == "linear" or pairs[0][1].ndim == 2:
         return _valued(name, pairs, output, loss)
     return _labelled(name, pairs)
 
 
-def _pairs(name: str, targets: int, test_share: float, validation: float) -> list[tuple[np.ndarray, np.ndarray]]:
+def _pairs(name: str, targets: int, validation: float) -> list[tuple[np.ndarray, np.ndarray]]:
     """(x, y) of training, test and, where asked for, validation, as stored."""
     if name == "digits":
         arrays = read_samples(DIGITS)
@@ -131,7 +125,7 @@ def _pairs(name: str, targets: int, test_share: float, validation: float) -> lis
     if "x_train" in arrays:
         pairs = [(arrays["x_train"], arrays["y_train"]), (arrays["x_test"], arrays["y_test"])]
     else:
-        pairs = _drawn(*_checked(name, arrays["x"], arrays["y"]), SPLIT_SEED, test_share)
+        pairs = _drawn(*_checked(name, arrays["x"], arrays["y"]), SPLIT_SEED, TEST_SHARE)
     pairs = [_checked(name, x, y) for x, y in pairs]
     if validation:
         (x, y), test = pairs

@@ -131,7 +131,7 @@ def quantize(
         Whether the report says what each layer costs, and its time on this machine in both networks.
     journal
         A file that keeps what was measured until the network is saved. If the call is interrupted, the next one goes on
-        where it stopped, with the same result.
+        where it stopped, with the same result. A full disk ends no call: a warning says that nothing more is kept.
     progress
         Called with what is done, how much of it, and of how much.
 

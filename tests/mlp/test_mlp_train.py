@@ -12,7 +12,7 @@ from pipeall.graph.onnx.write.write import save_onnx
 from pipeall.mlp import checkpoint
 from pipeall.mlp.checkpoint import Progress
 from pipeall.mlp.comm import CommError
-from pipeall.mlp.data import Split, load
+from pipeall.mlp.data import Split, split
 from pipeall.mlp.export import to_graph
 from pipeall.mlp.simulator import simulate
 from pipeall.mlp.train import DivergedError, Settings, accuracy, report, train
@@ -22,7 +22,7 @@ SIZES = (64, 24, 16, 10)
 
 @pytest.fixture(scope="module")
 def digits():
-    return load("digits")
+    return split("digits")[:2]
 
 
 def fitted(comm, digits, epochs=3, head=HEADS[2], **options):
@@ -223,7 +223,7 @@ def test_bad_data(tmp_path, name, content, said):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(ArgumentError, match=name) as error:
-        load(str(path))
+        split(str(path))[:2]
     assert said in str(error.value)
 
 
@@ -231,7 +231,7 @@ def test_a_csv(tmp_path):
     path = tmp_path / "a.csv"
     rows = np.random.default_rng(0).integers(0, 9, (50, 3))
     path.write_text("a,b,label\n" + "\n".join(",".join(map(str, row)) for row in rows))
-    data, test = load(str(path))
+    data, test = split(str(path))[:2]
     assert len(data) + len(test) == 50 and 0 < len(test) < 25
     assert sorted(map(tuple, np.vstack([data.x, test.x]).tolist())) == sorted(map(tuple, rows[:, :2].tolist()))
     assert json.dumps(data.scale) == "8.0"

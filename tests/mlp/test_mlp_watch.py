@@ -10,7 +10,7 @@ from mlp_nets import HEADS, network
 from PIL import Image
 
 from pipeall.mlp.checkpoint import Progress
-from pipeall.mlp.data import Split, load, split
+from pipeall.mlp.data import Split, split
 from pipeall.mlp.train import EpochResult, Settings, curves, train
 
 COMMAND = ("train", "digits", "--hidden", "16", "--epochs")
@@ -46,7 +46,7 @@ def test_numbers_of_an_epoch_are_those_of_the_exported_network(tmp_path):
 
 @pytest.mark.parametrize("batch", [1437, 64, 1])
 def test_an_epoch_tells_how_far_it_is(batch):
-    data, test = load("digits")
+    data, test = split("digits")[:2]
     net, done = network((64, 8, 10), HEADS[2]), []
     train(net, Split(data, test), Settings(3, batch, 0.01), Progress(1), on_progress=done.append)
     iterations = -(-len(data) // batch)

@@ -11,7 +11,7 @@ from mlp_nets import HEADS, SIZES, network, samples
 from pipeall.mlp import checkpoint
 from pipeall.mlp.checkpoint import Progress
 from pipeall.mlp.comm_mpi import Mpi
-from pipeall.mlp.data import Split, load
+from pipeall.mlp.data import Split, split
 from pipeall.mlp.rules import Rule
 from pipeall.mlp.train import Settings, train
 
@@ -44,21 +44,21 @@ SPLITS = {"any": {"bit_equal": True}, "full": {}}
 
 
 def fitted(comm, folder, run, epochs, before=None):
-    """For each rule and split a network of so many epochs, begun anew or from a file: RUN-SPLIT-RULE-RANKS."""
-    data, test = (replace(part, x=part.x[:150], labels=part.labels[:150]) for part in load("digits"))
+    """For each rule and mode a network of so many epochs, begun anew or from a file: RUN-MODE-RULE-RANKS."""
+    data, test = (replace(part, x=part.x[:150], labels=part.labels[:150]) for part in split("digits")[:2])
     for rule in RULES:
-        for split, layout in SPLITS.items():
+        for mode, layout in SPLITS.items():
             net, made = network((64, 16, 12, 10), HEADS[2], comm, rule=rule, **layout), Progress()
             if before:
-                ranks = 3 if split == "any" else comm.size
-                made = checkpoint.load(f"{folder}/{before}-{split}-{rule.name}-{ranks}", net)
-            path = f"{folder}/{run}-{split}-{rule.name}-{comm.size}"
+                ranks = 3 if mode == "any" else comm.size
+                made = checkpoint.load(f"{folder}/{before}-{mode}-{rule.name}-{ranks}", net)
+            path = f"{folder}/{run}-{mode}-{rule.name}-{comm.size}"
             train(net, Split(data, test), Settings(epochs, batch=64, rate=0.01), made, save=path)
 
 
 def dying(comm, path):
     """Rank 1 is killed in the second epoch, or fails in it."""
-    data, test = load("digits")
+    data, test = split("digits")[:2]
     net = network((64, 16, 10), HEADS[2], comm)
 
     def end_in_the_second(epoch):

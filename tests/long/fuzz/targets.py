@@ -270,7 +270,7 @@ def sample_file(content: bytes) -> None:
         rest = packed.getvalue()
     with file_of(rest, ".csv" if kind == 0 else ".npz") as path:
         try:
-            checkpoint.load(path, _perceptron()) if kind == 3 else data.load(str(path))
+            checkpoint.load(path, _perceptron()) if kind == 3 else data.split(str(path))
         except ArgumentError as error:
             assert str(path) in str(error)
 
