@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "../program.h"
+#include "dispatch.h"
 #include "grouping.h"
 #include "team.h"
 
@@ -354,12 +355,6 @@ enum { PA_FOLD_SUM, PA_FOLD_ABS, PA_FOLD_SQUARES, PA_FOLD_MAX, PA_FOLD_MIN, PA_F
 /* out[r] = the fold of the n contiguous floats of row r; rows are `stride` apart. */
 typedef void (*pa_reduce_f32_fn)(int how, int64_t rows, int64_t n, const float *x, int64_t stride, float shift,
                              float *out);
-
-static inline float pa_reduce_one(pa_reduce_f32_fn reduce, int how, int64_t n, const float *x, float shift) {
-    float out;
-    reduce(how, 1, n, x, 0, shift, &out);
-    return out;
-}
 
 /* acc[j] becomes the fold of acc[j] and column j of the rows, which are `stride` apart; shift[j] is the shift of column j. */
 typedef void (*pa_reduce_columns_f32_fn)(int how, int64_t rows, int64_t columns, const float *x, int64_t stride,

@@ -24,8 +24,6 @@ cdef extern from "kernels.h" nogil:
         pa_step_fn run
         void *args
         int64_t scratch_bytes
-    ctypedef void (*pa_gemm_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_binary_f32_fn)(const void *) noexcept nogil
 
 cdef extern from "../eventcount.h" nogil:
     int64_t pa_now_ns()
@@ -85,12 +83,7 @@ cdef extern from "program_cpu.h" nogil:
     void pa_cpu_program_init(pa_cpu_program *)
 
 cdef extern from "kernels_s8.h" nogil:
-    ctypedef void (*pa_pool_s8_fn)(const void *) noexcept nogil
     ctypedef int32_t (*pa_peak_s8_fn)(int64_t, const int8_t *) noexcept nogil
-    ctypedef void (*pa_quantize_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_dequantize_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_lut_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_add_s8_fn)(const void *) noexcept nogil
     ctypedef struct pa_requantize:
         float lo, hi
         int32_t zero
@@ -191,11 +184,6 @@ cdef extern from "drivers/conv.h" nogil:
 
 cdef extern from "kernels.h" nogil:
     ctypedef float (*pa_peak_f32_fn)(int64_t, const float *) noexcept nogil
-    ctypedef void (*pa_pool_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_lrn_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_softmax_f32_fn)(int64_t, int64_t, const float *, int64_t, float *, int64_t) noexcept nogil
-    ctypedef void (*pa_layernorm_f32_fn)(int64_t, const float *, float *, float) noexcept nogil
-    ctypedef void (*pa_unary_f32_fn)(const void *) noexcept nogil
     enum: PA_UNARY_COUNT, PA_BINARY_COUNT
 
 cdef extern from "drivers/pool.h" nogil:
@@ -204,7 +192,7 @@ cdef extern from "drivers/pool.h" nogil:
         pa_view src, dst
         pa_window window
         int32_t average, count_pads, pad_bottom, pad_right
-        pa_pool_f32_fn kernel
+        const pa_kernel_row *kernel
         int32_t item_bytes
         int64_t scratch_floats
     void pa_pool_plan(pa_pool_op *)
@@ -214,7 +202,7 @@ cdef extern from "drivers/pool.h" nogil:
 cdef extern from "drivers/softmax.h" nogil:
     ctypedef struct pa_softmax_op:
         pa_view src, dst
-        pa_softmax_f32_fn kernel
+        const pa_kernel_row *kernel
     void pa_softmax_step(const void *, void *const *, void *, pa_team *)
 
 
@@ -223,12 +211,12 @@ cdef extern from "drivers/normalize.h" nogil:
         pa_view src, dst
         int32_t size
         float alpha, beta, bias
-        pa_lrn_f32_fn kernel
+        const pa_kernel_row *kernel
         int64_t scratch_floats
     ctypedef struct pa_layernorm_op:
         pa_view src, dst
         float epsilon
-        pa_layernorm_f32_fn kernel
+        const pa_kernel_row *kernel
     void pa_lrn_plan(pa_lrn_op *)
     void pa_lrn_step(const void *, void *const *, void *, pa_team *)
     void pa_layernorm_step(const void *, void *const *, void *, pa_team *)
@@ -239,12 +227,12 @@ cdef extern from "drivers/elementwise.h" nogil:
         const float *constant
         int32_t op
         float lo, hi
-        pa_binary_f32_fn kernel
+        const pa_kernel_row *kernel
     ctypedef struct pa_unary_op:
         pa_view src, dst
         int32_t op
         float p0, p1
-        pa_unary_f32_fn kernel
+        const pa_kernel_row *kernel
     ctypedef struct pa_fill_op:
         pa_view dst
         int32_t item_bytes

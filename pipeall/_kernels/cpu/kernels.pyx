@@ -275,9 +275,6 @@ cdef class CpuProgram:
             raise DeviceError(f"step {step.node} ({step.kind}): the CPU has no {op} kernel for {type_}")
         return &pa_kernel_rows[<int>number]
 
-    cdef pa_any_fn function(self, step, op) except? NULL:
-        return self.row(step, op).function
-
     cdef int check(self, bint good, step, str expected, got) except -1:
         if not good:
             raise ArgumentError(f"step {step.node} ({step.kind}): expected {expected}, got {got}")

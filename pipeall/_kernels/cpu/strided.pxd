@@ -2,9 +2,7 @@
 from libc.stdint cimport int8_t, int32_t, int64_t
 
 from .kernels cimport (
-    pa_add_s8_fn, pa_binary_f32_fn, pa_binary_s8_args, pa_dequantize_s8_fn, pa_gemm_f32_fn, pa_gemv_t_args,
-    pa_ger_args, pa_kernel_row, pa_layernorm_f32_fn, pa_lut_s8_fn, pa_pool_s8_fn, pa_quantize_s8_fn, pa_requantize,
-    pa_softmax_f32_fn, pa_strided, pa_team, pa_unary_f32_fn, pa_view, pa_window,
+    pa_binary_s8_args, pa_gemv_t_args, pa_ger_args, pa_kernel_row, pa_requantize, pa_strided, pa_team, pa_view, pa_window,
 )
 
 
@@ -16,17 +14,13 @@ cdef extern from "drivers/pointwise.h" nogil:
         int32_t form, op
         float p0, p1, lo, hi
         int64_t least, most
-        pa_unary_f32_fn unary
-        pa_binary_f32_fn binary
+        const pa_kernel_row *unary
+        const pa_kernel_row *binary
     int pa_pointwise_plan(pa_pointwise_op *)
     void pa_pointwise_step(const void *, void *const *, void *, pa_team *)
 
 
 cdef extern from "drivers/reduce.h" nogil:
-    ctypedef void (*pa_reduce_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_reduce_columns_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_argmax_rows_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_argmax_columns_f32_fn)(const void *) noexcept nogil
     ctypedef struct pa_reduction:
         const char *name
         int fold, finish
@@ -36,16 +30,16 @@ cdef extern from "drivers/reduce.h" nogil:
         pa_strided src, dst
         int32_t fold, finish
         int32_t *folded
-        pa_reduce_f32_fn reduce
-        pa_reduce_columns_f32_fn reduce_columns
-        pa_unary_f32_fn unary
+        const pa_kernel_row *reduce
+        const pa_kernel_row *reduce_columns
+        const pa_kernel_row *unary
         int64_t scratch_bytes
     ctypedef struct pa_argmax_op:
         pa_strided src, dst
         int32_t axis, least, last
-        pa_reduce_f32_fn reduce
-        pa_argmax_rows_f32_fn argmax_rows
-        pa_argmax_columns_f32_fn argmax_columns
+        const pa_kernel_row *reduce
+        const pa_kernel_row *argmax_rows
+        const pa_kernel_row *argmax_columns
     ctypedef struct pa_cumsum_op:
         pa_strided src, dst
         int32_t axis, exclusive, reverse
@@ -58,28 +52,26 @@ cdef extern from "drivers/reduce.h" nogil:
 
 
 cdef extern from "drivers/softmax.h" nogil:
-    ctypedef void (*pa_softmax_columns_f32_fn)(const void *) noexcept nogil
     ctypedef struct pa_softmax_nd_op:
         pa_strided src, dst
         int32_t axis, log
-        pa_softmax_f32_fn softmax
-        pa_softmax_columns_f32_fn columns
-        pa_reduce_f32_fn reduce
-        pa_binary_f32_fn binary
+        const pa_kernel_row *softmax
+        const pa_kernel_row *columns
+        const pa_kernel_row *reduce
+        const pa_kernel_row *binary
         int64_t scratch_floats
     void pa_softmax_nd_plan(pa_softmax_nd_op *)
     void pa_softmax_nd_step(const void *, void *const *, void *, pa_team *)
 
 
 cdef extern from "drivers/normalize.h" nogil:
-    ctypedef void (*pa_normalize_f32_fn)(const void *) noexcept nogil
     ctypedef struct pa_layernorm_nd_op:
         pa_reduce_op sums
         int32_t center
         float epsilon
-        pa_layernorm_f32_fn layernorm
-        pa_normalize_f32_fn normalize
-        pa_binary_f32_fn binary
+        const pa_kernel_row *layernorm
+        const pa_kernel_row *normalize
+        const pa_kernel_row *binary
     void pa_layernorm_nd_plan(pa_layernorm_nd_op *)
     void pa_layernorm_nd_step(const void *, void *const *, void *, pa_team *)
 
@@ -89,10 +81,10 @@ cdef extern from "drivers/softmax_s8.h" nogil:
         int32_t axis, src_zero, dst_zero
         float src_scale, dst_scale
         float *powers
-        pa_dequantize_s8_fn dequantize
-        pa_quantize_s8_fn quantize
-        pa_softmax_f32_fn softmax
-        pa_softmax_columns_f32_fn columns
+        const pa_kernel_row *dequantize
+        const pa_kernel_row *quantize
+        const pa_kernel_row *softmax
+        const pa_kernel_row *columns
         int64_t scratch_bytes
     void pa_softmax_s8_plan(pa_softmax_s8_op *)
     void pa_softmax_s8_step(const void *, void *const *, void *, pa_team *)
@@ -116,25 +108,19 @@ cdef extern from "drivers/matmul.h" nogil:
     void pa_ger(const pa_kernel_row *, const pa_ger_args *, pa_team *)
 
 
-cdef extern from "kernels.h" nogil:
-    ctypedef void (*pa_softmax_exp_f32_fn)(int64_t, int64_t, float *, int64_t, float *) noexcept nogil
-
 cdef extern from "drivers/attention.h" nogil:
     ctypedef struct pa_attention_op:
         pa_strided q, k, v, mask, dst
         int32_t masked, causal
         float scale
-        pa_gemm_f32_fn gemm
-        pa_softmax_exp_f32_fn softmax_exp
-        int32_t mr, nr
+        const pa_kernel_row *gemm
+        const pa_kernel_row *softmax_exp
         int64_t scratch_floats
     void pa_attention_plan(pa_attention_op *)
     void pa_attention_step(const void *, void *const *, void *, pa_team *)
 cdef extern from "drivers/picture.h" nogil:
     enum: PA_PICTURE_WORDS, PA_PICTURE_SIDE, PA_RGB, PA_GRAY, PA_NV12, PA_I420, PA_YUYV
     enum: PA_PICTURE_BILINEAR, PA_PICTURE_ANTIALIAS, PA_PICTURE_AREA, PA_PICTURE_NEAREST
-    ctypedef void (*pa_picture_rows_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_picture_pixels_f32_fn)(const void *) noexcept nogil
     ctypedef struct pa_picture_axis:
         int32_t *start
         float *weight
@@ -145,8 +131,8 @@ cdef extern from "drivers/picture.h" nogil:
         float *offset
         float value
         int64_t *example
-        pa_picture_rows_f32_fn mix
-        pa_picture_pixels_f32_fn spread
+        const pa_kernel_row *mix
+        const pa_kernel_row *spread
         pa_picture_axis rows, columns
         int64_t scratch_bytes
     int64_t pa_picture_table(int64_t)
@@ -154,22 +140,20 @@ cdef extern from "drivers/picture.h" nogil:
     void pa_picture_step(const void *, void *const *, void *, pa_team *)
 
 cdef extern from "drivers/resize.h" nogil:
-    ctypedef void (*pa_resample_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_upsample_f32_fn)(const void *) noexcept nogil
     ctypedef struct pa_resize_axis:
         int64_t size, src, dst, taps
         const int32_t *index
         const float *weight
     ctypedef struct pa_resize_s8:
-        pa_dequantize_s8_fn dequantize
-        pa_quantize_s8_fn quantize
+        const pa_kernel_row *dequantize
+        const pa_kernel_row *quantize
         int32_t src_zero, dst_zero
     ctypedef struct pa_resize_op:
         pa_strided src, dst
         int32_t moves, rank
         pa_resize_axis *axis
-        pa_resample_f32_fn kernel
-        pa_upsample_f32_fn upsample
+        const pa_kernel_row *kernel
+        const pa_kernel_row *upsample
         pa_resize_s8 s8
         int64_t outer_taps, scratch_bytes
     void pa_resize_plan(pa_resize_op *, int threads)
@@ -185,12 +169,11 @@ cdef extern from "drivers/nd_loop.h" nogil:
 
 cdef extern from "drivers/copy.h" nogil:
     enum: PA_COPY_DIMS
-    ctypedef void (*pa_transpose_f32_fn)(const void *) noexcept nogil
     ctypedef struct pa_copy_op:
         pa_view src, dst
         int32_t item_bytes
         pa_axes axes
-        pa_transpose_f32_fn transpose
+        const pa_kernel_row *transpose
     void pa_copy_plan(pa_copy_op *)
     void pa_copy_step(const void *, void *const *, void *, pa_team *)
 
@@ -281,7 +264,7 @@ cdef extern from "drivers/recurrent.h" nogil:
         float clip
         const pa_kernel_row *gemm
         const pa_kernel_row *gemv_t
-        pa_unary_f32_fn unary
+        const pa_kernel_row *unary
         int64_t scratch_bytes
     void pa_recurrent_plan(pa_recurrent_op *, int threads)
     void pa_recurrent_step(const void *, void *const *, void *, pa_team *)
@@ -291,7 +274,7 @@ cdef extern from "drivers/pool_s8.h" nogil:
     ctypedef struct pa_pool_s8_op:
         pa_view src, dst
         pa_window window
-        pa_pool_s8_fn kernel
+        const pa_kernel_row *kernel
         int32_t average, count_pads, pad_bottom, pad_right, a_zero
         float factor
         pa_requantize to
@@ -307,9 +290,9 @@ cdef extern from "drivers/quantize.h" nogil:
         int32_t zero
         int8_t *table
         pa_binary_s8_args args
-        pa_quantize_s8_fn quantize
-        pa_dequantize_s8_fn dequantize
-        pa_lut_s8_fn by_table
-        pa_add_s8_fn integers
+        const pa_kernel_row *quantize
+        const pa_kernel_row *dequantize
+        const pa_kernel_row *by_table
+        const pa_kernel_row *integers
     void pa_quantize_plan(pa_quantize_op *)
     void pa_quantize_step(const void *, void *const *, void *, pa_team *)

@@ -23,14 +23,14 @@ static int64_t argmax_of_long_line(const pa_argmax_op *p, int64_t n, const float
         const float next = pa_reduce_one(p->reduce, p->least ? PA_FOLD_MIN : PA_FOLD_MAX, min64(LONG, n - i), x + i, 0);
         if (i == 0 || takes(p, best, next)) best = next, part = i;
     }
-    p->argmax_rows(p->least, p->last, 1, min64(LONG, n - part), x + part, 0, &at, 1);
+    PA_FUNCTION(argmax_rows, f32, p->argmax_rows)(p->least, p->last, 1, min64(LONG, n - part), x + part, 0, &at, 1);
     return part + at;
 }
 
 static void argmax_along(const pa_argmax_op *p, int64_t lines, const float *x, int64_t stride, int64_t *y, int64_t step) {
     const int64_t n = p->src.size[p->axis];
     if (n <= LONG)
-        p->argmax_rows(p->least, p->last, lines, n, x, stride, y, step);
+        PA_FUNCTION(argmax_rows, f32, p->argmax_rows)(p->least, p->last, lines, n, x, stride, y, step);
     else
         for (int64_t c = 0; c < lines; c++) y[c * step] = argmax_of_long_line(p, n, x + c * stride);
 }
@@ -40,11 +40,12 @@ static void argmax_of_floats(const pa_argmax_op *p, int64_t columns, const float
     float best[SIDE], next[SIDE], place[SIDE] = {0}; /* the bits of int32 0 */
     pa_load_f32(PA_F32, columns, x, step, best);
     if (step == 1 && n > 1) {
-        p->argmax_columns(p->least, p->last, n - 1, columns, x + by, by, 1, best, place);
+        PA_FUNCTION(argmax_columns, f32, p->argmax_columns)(p->least, p->last, n - 1, columns, x + by, by, 1, best, place);
     } else {
         for (int64_t i = 1; i < n; i++) {
             pa_load_f32(PA_F32, columns, x + i * by, step, next);
-            p->argmax_columns(p->least, p->last, 1, columns, next, 0, (int32_t)i, best, place);
+            PA_FUNCTION(argmax_columns, f32, p->argmax_columns)(p->least, p->last, 1, columns, next, 0, (int32_t)i, best,
+                place);
         }
     }
     memcpy(at, place, (size_t)columns * sizeof *at);

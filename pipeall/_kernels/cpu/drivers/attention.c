@@ -40,8 +40,8 @@ static inline int64_t column_of(const pa_strided *s) { return s->stride[s->rank 
 
 /* The parts of a thread's scratch, in floats: the header, the panels of k and v, scores, rows of q and of dst if they
  * have to be packed. */
-static int64_t k_panels(const pa_attention_op *p) { return round_up(rows_of(&p->k), p->nr) * columns_of(&p->k); }
-static int64_t v_panels(const pa_attention_op *p) { return round_up(columns_of(&p->v), p->nr) * rows_of(&p->v); }
+static int64_t k_panels(const pa_attention_op *p) { return round_up(rows_of(&p->k), p->gemm->nr) * columns_of(&p->k); }
+static int64_t v_panels(const pa_attention_op *p) { return round_up(columns_of(&p->v), p->gemm->nr) * rows_of(&p->v); }
 static int64_t score_row(const pa_attention_op *p) { return round_up(rows_of(&p->k), PANEL_NR_MAX) + PAD; }
 static int packs_q(const pa_attention_op *p) { return column_of(&p->q) != 1 && columns_of(&p->q) > 1; }
 static int tiled(const pa_attention_op *p) { return column_of(&p->dst) != 1 && columns_of(&p->dst) > 1; }
@@ -53,18 +53,18 @@ static void multiply(const pa_attention_op *p, const float *const *a, const pa_t
                      int64_t k_all, int64_t k, int64_t columns, float *c, int64_t c_row) {
     const int64_t part = ceil_div(k, ceil_div(k, KC));
     for (int64_t k0 = 0; k0 < k; k0 += part)
-        for (int64_t j = 0; j < columns; j += p->nr)
-            p->gemm(&(pa_gemm_args){
-                .n = (int32_t)min64(p->nr, columns - j),
+        for (int64_t j = 0; j < columns; j += p->gemm->nr)
+            PA_FUNCTION(gemm, f32, p->gemm)(&(pa_gemm_args){
+                .n = (int32_t)min64(p->gemm->nr, columns - j),
                 .taps = 1,
                 .tiling = *tiling,
                 .k = min64(part, k - k0),
                 .a_offset = k0,
-                .a_step = p->mr,
+                .a_step = p->gemm->mr,
                 .a = a,
-                .b = b + j * k_all + k0 * p->nr,
+                .b = b + j * k_all + k0 * p->gemm->nr,
                 .bias = k0 ? NULL : panel_zeros,
-                .next = b + (j + p->nr < columns ? j + p->nr : 0) * k_all + k0 * p->nr,
+                .next = b + (j + p->gemm->nr < columns ? j + p->gemm->nr : 0) * k_all + k0 * p->gemm->nr,
                 .c = c + j,
                 .c_stride = c_row,
                 .lo = -__builtin_inff(),
@@ -100,7 +100,7 @@ static void to_powers(const context *ctx, int64_t batch, int64_t row0, int64_t r
         if (p->masked) add_mask(&p->mask, ctx->bases, mask + (row0 + i) * row_of(&p->mask), seen, scores + i * step);
         for (int64_t j = seen; j < whole; j++) scores[i * step + j] = -__builtin_inff();
     }
-    p->softmax_exp(rows, whole, scores, step, sums);
+    PA_FUNCTION(softmax_exp, f32, p->softmax_exp)(rows, whole, scores, step, sums);
     for (int64_t i = 0; i < rows && p->causal; i++)
         for (int64_t j = row0 + i + 1; j < keys; j++) scores[i * step + j] = 0;
 }
@@ -121,8 +121,8 @@ static void divide(const pa_attention_op *p, int64_t rows, const float *c, int64
 static void pack_head(const pa_attention_op *p, header *held, const float *k, const float *v, float *panels) {
     if (held->k == k && held->v == v) return;
     *held = (header){k, v};
-    pack_panels(k, column_of(&p->k), row_of(&p->k), columns_of(&p->k), rows_of(&p->k), p->scale, panels, p->nr);
-    pack_panels(v, row_of(&p->v), column_of(&p->v), rows_of(&p->v), columns_of(&p->v), 1, panels + k_panels(p), p->nr);
+    pack_panels(k, column_of(&p->k), row_of(&p->k), columns_of(&p->k), rows_of(&p->k), p->scale, panels, p->gemm->nr);
+    pack_panels(v, row_of(&p->v), column_of(&p->v), rows_of(&p->v), columns_of(&p->v), 1, panels + k_panels(p), p->gemm->nr);
 }
 
 static void block_chunk(const void *arg, int64_t chunk, int thread) {
@@ -137,20 +137,20 @@ static void block_chunk(const void *arg, int64_t chunk, int thread) {
     float *tile = packed_q + p->block_rows * q_row(p);
     const float *pointers[MC];
     float sums[MC];
-    const pa_tiling tiling = pa_tiling_of(rows, p->mr);
+    const pa_tiling tiling = pa_tiling_of(rows, p->gemm->mr);
 
     pack_head(p, (header *)held, f32_of(&p->k, ctx->bases) + batch_offset(&p->k, &p->dst, batch),
               f32_of(&p->v, ctx->bases) + batch_offset(&p->v, &p->dst, batch), panels);
     const float *q = f32_of(&p->q, ctx->bases) + batch_offset(&p->q, &p->dst, batch) + row0 * row_of(&p->q);
     if (packs_q(p)) pack_block(q, row_of(&p->q), column_of(&p->q), rows, columns_of(&p->q), 1, packed_q, q_row(p));
     const int64_t q_bytes = (packs_q(p) ? q_row(p) : row_of(&p->q)) * (int64_t)sizeof(float);
-    pa_point_rows(pointers, &tiling, p->mr, packs_q(p) ? packed_q : q, q_bytes);
+    pa_point_rows(pointers, &tiling, p->gemm->mr, packs_q(p) ? packed_q : q, q_bytes);
     multiply(p, pointers, &tiling, panels, columns_of(&p->k), columns_of(&p->k),
-             round_up(keys, min64(p->nr, PA_LANES_MAX)), scores, score_row(p));
+             round_up(keys, min64(p->gemm->nr, PA_LANES_MAX)), scores, score_row(p));
     to_powers(ctx, batch, row0, rows, keys, scores, sums);
 
     float *dst = f32_of(&p->dst, ctx->bases) + batch_offset(&p->dst, &p->dst, batch) + row0 * row_of(&p->dst);
-    pa_point_rows(pointers, &tiling, p->mr, scores, score_row(p) * (int64_t)sizeof(float));
+    pa_point_rows(pointers, &tiling, p->gemm->mr, scores, score_row(p) * (int64_t)sizeof(float));
     float *c = tiled(p) ? tile : dst;
     const int64_t c_row = tiled(p) ? tile_row(p) : row_of(&p->dst);
     multiply(p, pointers, &tiling, panels + k_panels(p), rows_of(&p->v), keys, columns_of(&p->v), c, c_row);
@@ -158,8 +158,8 @@ static void block_chunk(const void *arg, int64_t chunk, int thread) {
 }
 
 void pa_attention_plan(pa_attention_op *p) {
-    const int64_t rows = rows_of(&p->q), most = max64(min64(MC, SCORES / score_row(p)), p->mr);
-    p->block_rows = ceil_div(rows, ceil_div(rows, most / p->mr * p->mr));
+    const int64_t rows = rows_of(&p->q), most = max64(min64(MC, SCORES / score_row(p)), p->gemm->mr);
+    p->block_rows = ceil_div(rows, ceil_div(rows, most / p->gemm->mr * p->gemm->mr));
     p->scratch_floats = HEADER + round_up(k_panels(p) + v_panels(p), LINE) +
                         p->block_rows * (score_row(p) + q_row(p) + tile_row(p));
 }

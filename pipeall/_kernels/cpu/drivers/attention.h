@@ -12,9 +12,7 @@ typedef struct pa_attention_op {
     pa_strided q, k, v, mask, dst;
     int32_t masked, causal;
     float scale;
-    pa_gemm_f32_fn gemm;
-    pa_softmax_exp_f32_fn softmax_exp;
-    int32_t mr, nr;
+    const pa_kernel_row *gemm, *softmax_exp;
     /* filled in by pa_attention_plan */
     int64_t block_rows, scratch_floats; /* per thread */
 } pa_attention_op;

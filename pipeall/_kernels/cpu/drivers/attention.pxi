@@ -3,7 +3,6 @@
 
 def add_attention(CpuProgram self, step):
     cdef pa_attention_op *op = <pa_attention_op *>self.new(sizeof(pa_attention_op))
-    cdef const pa_kernel_row *row
     self.check(len(step.src) in (3, 4), step, "3 or 4 operands", len(step.src))
     q, k, v = step.src[:3]
     f32_operands(self, step, (q, k, v, step.dst))
@@ -24,9 +23,7 @@ def add_attention(CpuProgram self, step):
         if mask.shape[-1] == 1:
             op.mask.stride[op.mask.rank - 1] = 0
     op.scale, op.causal = step.params["scale"], bool(step.params["causal"])
-    row = self.row(step, "gemm")
-    op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>row.function, row.mr, row.nr
-    op.softmax_exp = <pa_softmax_exp_f32_fn>self.function(step, "softmax_exp")
+    op.gemm, op.softmax_exp = self.row(step, "gemm"), self.row(step, "softmax_exp")
     pa_attention_plan(op)
     self.append(pa_attention_step, op, 4 * op.scratch_floats)
 

@@ -180,7 +180,7 @@ static void move_tile(const pa_copy_op *p, const tile *t) {
     if (p->few)
         move_few(p, t);
     else if ((p->run == 4 || p->run == 8) && t->row_step == p->run && t->column_step == p->run)
-        p->transpose(words, t->rows, t->columns, t->src, t->from, t->dst, t->to);
+        PA_FUNCTION(transpose, f32, p->transpose)(words, t->rows, t->columns, t->src, t->from, t->dst, t->to);
     else
         switch (p->run) {
         case 1: move_each(1, p, t); break;

@@ -13,7 +13,7 @@ typedef struct pa_copy_op {
     pa_view src, dst;
     int32_t item_bytes; /* 1, 2, 4 or 8: of an element */
     pa_axes axes;       /* operands: dst, src, of no negative stride; plan keeps those of the outer loop */
-    pa_transpose_f32_fn transpose;
+    const pa_kernel_row *transpose;
     /* set by plan; strides in bytes */
     int64_t run;           /* bytes that are contiguous in both */
     pa_axes rows, columns; /* a matrix of runs: down the rows src steps least, along the columns dst */

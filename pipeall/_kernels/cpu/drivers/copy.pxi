@@ -10,7 +10,7 @@ def add_copy(CpuProgram self, step):
                f"at most {PA_COPY_DIMS} dimensions", sizes)
     op.item_bytes = item_bytes(step.dst.dtype)
     fill_walk(self, step, &op.axes, sizes, (targets, sources))
-    op.transpose = <pa_transpose_f32_fn>kernel_f32(self, step, "transpose")
+    op.transpose = self.row_of(step, "transpose", "f32")
     for view, strides in ((step.src[0], sources), (step.dst, targets)):
         end = op.item_bytes * (view.offset + sum((size - 1) * stride for size, stride in zip(sizes, strides)) + 1)
         self.check(min(sizes) >= 1 and min(strides, default=0) >= 0 and end <= self.sizes[view.base], step,

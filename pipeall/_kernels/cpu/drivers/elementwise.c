@@ -16,11 +16,11 @@ static void unary_range(const context *ctx, int64_t begin, int64_t end, int thre
     const float *src = pa_f32_at(&p->src, ctx->bases);
     float *dst = pa_f32_at(&p->dst, ctx->bases);
     if (dense(&p->src) && dense(&p->dst)) {
-        p->kernel(p->op, end - begin, src + begin, dst + begin, p->p0, p->p1);
+        PA_FUNCTION(unary, f32, p->kernel)(p->op, end - begin, src + begin, dst + begin, p->p0, p->p1);
         return;
     }
     for (int64_t i = begin; i < end; i++)
-        p->kernel(p->op, p->dst.c, src + i * p->src.stride, dst + i * p->dst.stride, p->p0, p->p1);
+        PA_FUNCTION(unary, f32, p->kernel)(p->op, p->dst.c, src + i * p->src.stride, dst + i * p->dst.stride, p->p0, p->p1);
 }
 
 void pa_unary_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
@@ -49,7 +49,8 @@ static void binary_repeated(const pa_binary_op *p, const float *a, const float *
     const int64_t c = p->dst.c, times = min64(REPEATED / c, end - begin);
     for (int64_t t = 0; t < times; t++) memcpy(rows + t * c, b, (size_t)c * sizeof *b);
     for (int64_t i = begin; i < end; i += times)
-        p->kernel(p->op, min64(times, end - i) * c, a + i * c, rows, 1, dst + i * c, p->lo, p->hi);
+        PA_FUNCTION(binary, f32, p->kernel)(p->op, min64(times, end - i) * c, a + i * c, rows, 1, dst + i * c, p->lo,
+            p->hi);
 }
 
 static void binary_range(const context *ctx, int64_t begin, int64_t end, int thread) {
@@ -59,7 +60,8 @@ static void binary_range(const context *ctx, int64_t begin, int64_t end, int thr
     float *dst = pa_f32_at(&p->dst, ctx->bases);
     if (binary_is_flat(p)) {
         const int step = pixels(&p->b) * p->b.c > 1;
-        p->kernel(p->op, end - begin, a + begin, b + begin * step, step, dst + begin, p->lo, p->hi);
+        PA_FUNCTION(binary, f32, p->kernel)(p->op, end - begin, a + begin, b + begin * step, step, dst + begin, p->lo,
+            p->hi);
         return;
     }
     if (binary_repeats(p)) {
@@ -68,7 +70,8 @@ static void binary_range(const context *ctx, int64_t begin, int64_t end, int thr
     }
     for (int64_t i = begin; i < end; i++) {
         const int64_t y = p->b.h == 1 ? 0 : i / p->dst.w, x = p->b.w == 1 ? 0 : i % p->dst.w;
-        p->kernel(p->op, p->dst.c, a + i * p->a.stride, b + (y * p->b.w + x) * p->b.stride, p->b.c > 1,
+        PA_FUNCTION(binary, f32, p->kernel)(p->op, p->dst.c, a + i * p->a.stride, b + (y * p->b.w + x) * p->b.stride,
+            p->b.c > 1,
                   dst + i * p->dst.stride, p->lo, p->hi);
     }
 }

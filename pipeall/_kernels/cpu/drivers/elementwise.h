@@ -12,7 +12,7 @@ typedef struct pa_binary_op {
     const float *constant; /* where b's pixel 0 lies instead of in a base, or NULL */
     int32_t op;            /* PA_BINARY_... */
     float lo, hi;
-    pa_binary_f32_fn kernel;
+    const pa_kernel_row *kernel;
 } pa_binary_op;
 void pa_binary_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
@@ -20,7 +20,7 @@ typedef struct pa_unary_op {
     pa_view src, dst; /* of equal shape; may be the same memory */
     int32_t op;       /* PA_UNARY_... */
     float p0, p1;
-    pa_unary_f32_fn kernel;
+    const pa_kernel_row *kernel;
 } pa_unary_op;
 void pa_unary_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 

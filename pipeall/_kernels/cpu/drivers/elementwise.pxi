@@ -16,7 +16,7 @@ def add_binary(CpuProgram self, step):
     for size, full in ((op.b.h, op.dst.h), (op.b.w, op.dst.w), (op.b.c, op.dst.c)):
         self.check(size in (1, full), step, f"a second operand of 1 or {full}", size)
     op.op, op.lo, op.hi = self.code(step, BINARY_F32), step.params["lo"], step.params["hi"]
-    op.kernel = <pa_binary_f32_fn>self.function(step, "binary")
+    op.kernel = self.row(step, "binary")
     self.append(pa_binary_step, op, 0)
 
 
@@ -25,7 +25,7 @@ def add_unary(CpuProgram self, step):
     self.same_shape(step)
     op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
     op.op, op.p0, op.p1 = self.code(step, UNARY_F32), step.params["p0"], step.params["p1"]
-    op.kernel = <pa_unary_f32_fn>self.function(step, "unary")
+    op.kernel = self.row(step, "unary")
     self.append(pa_unary_step, op, 0)
 
 

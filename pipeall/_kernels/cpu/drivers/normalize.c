@@ -29,7 +29,7 @@ static void lrn_pixels(const context *ctx, int64_t begin, int64_t end, int threa
         .out_stride = p->dst.stride,
         .squares = (float *)ctx->scratch + thread * p->scratch_floats,
     };
-    p->kernel(&args);
+    PA_FUNCTION(lrn, f32, p->kernel)(&args);
 }
 
 void pa_lrn_plan(pa_lrn_op *p) {
@@ -47,7 +47,7 @@ static void layernorm_pixels(const context *ctx, int64_t begin, int64_t end, int
     const float *src = pa_f32_at(&p->src, ctx->bases);
     float *dst = pa_f32_at(&p->dst, ctx->bases);
     for (int64_t i = begin; i < end; i++)
-        p->kernel(p->src.c, src + i * p->src.stride, dst + i * p->dst.stride, p->epsilon);
+        PA_FUNCTION(layernorm, f32, p->kernel)(p->src.c, src + i * p->src.stride, dst + i * p->dst.stride, p->epsilon);
 }
 
 void pa_layernorm_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
@@ -67,7 +67,7 @@ static void normalize_one(const pa_layernorm_nd_op *p, const float *x, float *y)
     const int last = inner->rank - 1;
     const int64_t n = positions(inner, inner->rank), x_step = inner->stride[0][last], y_step = inner->stride[1][last];
     if (p->center && last == 0 && x_step == 1 && y_step == 1 && n <= ROW) {
-        p->layernorm(n, x, y, p->epsilon);
+        PA_FUNCTION(layernorm, f32, p->layernorm)(n, x, y, p->epsilon);
         return;
     }
     const float mean = p->center ? (float)(pa_fold_elements(&p->sums, PA_FOLD_SUM, x, 0, n, 0) / (double)n) : 0;
@@ -82,10 +82,10 @@ static void normalize_one(const pa_layernorm_nd_op *p, const float *x, float *y)
             from = block;
         }
         if (p->center) {
-            p->binary(PA_BINARY_sub, count, from, &mean, 0, to, -INFINITY, INFINITY);
+            PA_FUNCTION(binary, f32, p->binary)(PA_BINARY_sub, count, from, &mean, 0, to, -INFINITY, INFINITY);
             from = to;
         }
-        p->binary(PA_BINARY_mul, count, from, &factor, 0, to, -INFINITY, INFINITY);
+        PA_FUNCTION(binary, f32, p->binary)(PA_BINARY_mul, count, from, &factor, 0, to, -INFINITY, INFINITY);
         if (y_step != 1) pa_store_f32(PA_F32, count, block, y + r.at[1], y_step);
     }
 }
@@ -114,7 +114,8 @@ static void normalize_columns(const pa_layernorm_nd_op *p, int64_t columns, cons
     for (int64_t c = 0; c < columns; c++) factor[c] = factor_of(p, squares[c], n);
     runs r = runs_over(inner, 0, n);
     for (int64_t rows = next_run(&r, n); rows; rows = next_run(&r, n))
-        p->normalize(rows, columns, x + r.at[0], inner->stride[0][last], mean, factor, y + r.at[1],
+        PA_FUNCTION(normalize, f32, p->normalize)(rows, columns, x + r.at[0], inner->stride[0][last], mean, factor,
+            y + r.at[1],
                    inner->stride[1][last]);
 }
 

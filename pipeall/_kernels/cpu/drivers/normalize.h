@@ -13,7 +13,7 @@ typedef struct pa_lrn_op {
     pa_view src, dst; /* of equal shape */
     int32_t size;     /* channels in the window, >= 1 */
     float alpha, beta, bias;
-    pa_lrn_f32_fn kernel;
+    const pa_kernel_row *kernel;
     int64_t scratch_floats; /* set by plan: per thread, the squares of two pixels */
 } pa_lrn_op;
 void pa_lrn_plan(pa_lrn_op *op);
@@ -22,7 +22,7 @@ void pa_lrn_step(const void *op, void *const *bases, void *scratch, pa_team *tea
 typedef struct pa_layernorm_op {
     pa_view src, dst; /* of equal shape */
     float epsilon;
-    pa_layernorm_f32_fn kernel;
+    const pa_kernel_row *kernel;
 } pa_layernorm_op;
 void pa_layernorm_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
@@ -31,9 +31,7 @@ typedef struct pa_layernorm_nd_op {
     pa_reduce_op sums; /* src, dst, folded, reduce and fold; plan sets its axes, those of dst being among them */
     int32_t center;
     float epsilon;
-    pa_layernorm_f32_fn layernorm;
-    pa_normalize_f32_fn normalize;
-    pa_binary_f32_fn binary;
+    const pa_kernel_row *layernorm, *normalize, *binary;
 } pa_layernorm_nd_op;
 void pa_layernorm_nd_plan(pa_layernorm_nd_op *op);
 void pa_layernorm_nd_step(const void *op, void *const *bases, void *scratch, pa_team *team);

@@ -8,7 +8,7 @@ def add_lrn(CpuProgram self, step):
     p = step.params
     op.size, op.alpha, op.beta, op.bias = p["size"], p["alpha"], p["beta"], p["bias"]
     self.check(op.size >= 1, step, "a window of at least 1 channel", op.size)
-    op.kernel = <pa_lrn_f32_fn>self.function(step, "lrn")
+    op.kernel = self.row(step, "lrn")
     pa_lrn_plan(op)
     self.append(pa_lrn_step, op, 4 * op.scratch_floats)
 
@@ -17,7 +17,7 @@ def add_layernorm(CpuProgram self, step):
     cdef pa_layernorm_op *op = <pa_layernorm_op *>self.new(sizeof(pa_layernorm_op))
     self.same_shape(step)
     op.src, op.dst, op.epsilon = self.view(step, step.src[0]), self.view(step, step.dst), step.params["epsilon"]
-    op.kernel = <pa_layernorm_f32_fn>self.function(step, "layernorm")
+    op.kernel = self.row(step, "layernorm")
     self.append(pa_layernorm_step, op, 0)
 
 
@@ -29,11 +29,11 @@ def add_layernorm_nd(CpuProgram self, step):
     for axis in axes_of(self, step, step.params["axes"]):
         op.sums.folded[<int>axis] = 1
     op.center, op.epsilon = bool(step.params["center"]), step.params["epsilon"]
-    op.sums.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
-    op.sums.reduce_columns = <pa_reduce_columns_f32_fn>kernel_f32(self, step, "reduce_columns")
-    op.layernorm = <pa_layernorm_f32_fn>kernel_f32(self, step, "layernorm")
-    op.normalize = <pa_normalize_f32_fn>kernel_f32(self, step, "normalize")
-    op.binary = <pa_binary_f32_fn>kernel_f32(self, step, "binary")
+    op.sums.reduce = self.row_of(step, "reduce", "f32")
+    op.sums.reduce_columns = self.row_of(step, "reduce_columns", "f32")
+    op.layernorm = self.row_of(step, "layernorm", "f32")
+    op.normalize = self.row_of(step, "normalize", "f32")
+    op.binary = self.row_of(step, "binary", "f32")
     pa_layernorm_nd_plan(op)
     self.append(pa_layernorm_nd_step, op, 0)
 

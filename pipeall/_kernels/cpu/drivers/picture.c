@@ -55,7 +55,8 @@ static void mix_row(const shared *s, int64_t y, float *row, uint8_t *converted) 
             if (both) convert(op, f, from + 1, converted + ROW_BYTES);
             a = converted, b = both ? converted + ROW_BYTES : a;
         }
-        op->mix(&(pa_picture_rows_args){n, a, b, op->rows.weight[y * taps + k], both ? op->rows.weight[y * taps + k + 1] : 0,
+        PA_FUNCTION(picture_rows, f32, op->mix)(&(pa_picture_rows_args){n, a, b, op->rows.weight[y * taps + k],
+            both ? op->rows.weight[y * taps + k + 1] : 0,
                                         k > 0, row});
     }
 }
@@ -79,7 +80,7 @@ static void picture_range(const context *ctx, int64_t begin, int64_t end, int th
             continue;
         }
         mix_row(s, y - f->top, row, (uint8_t *)(row + ROW_FLOATS));
-        op->spread(&(pa_picture_pixels_args){
+        PA_FUNCTION(picture_pixels, f32, op->spread)(&(pa_picture_pixels_args){
             .count = f->columns, .taps = op->columns.taps, .channels = f->channels, .out_channels = op->dst.size[2],
             .first = f->first, .start = op->columns.start, .weight = op->columns.weight, .row = row,
             .backwards = op->backwards, .factor = op->factor, .offset = op->offset,

@@ -12,8 +12,7 @@ typedef struct pa_picture_op {
     float factor[3], offset[3];        /* of the network's channels: level * factor + offset */
     float value;                       /* the level of the border beside the picture */
     int64_t example[PA_PICTURE_WORDS]; /* what is read where the words are 0; its frame outlives the op */
-    pa_picture_rows_f32_fn mix;
-    pa_picture_pixels_f32_fn spread;
+    const pa_kernel_row *mix, *spread;
 
     /* Memory for the frame that is computed; rows: PA_PICTURE_TABLE(rows), and columns likewise. */
     pa_picture_axis rows, columns;

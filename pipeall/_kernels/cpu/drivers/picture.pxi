@@ -36,8 +36,8 @@ def add_picture(CpuProgram self, step):
     self.keep.append(frame)
     for c in range(PA_PICTURE_WORDS):
         op.example[c] = words[c]
-    op.mix = <pa_picture_rows_f32_fn>self.function(step, "picture_rows")
-    op.spread = <pa_picture_pixels_f32_fn>self.function(step, "picture_pixels")
+    op.mix = self.row(step, "picture_rows")
+    op.spread = self.row(step, "picture_pixels")
     new_axis(self, &op.rows, target.shape[0])
     new_axis(self, &op.columns, target.shape[1])
     pa_picture_plan(op)

@@ -36,13 +36,13 @@ static inline int direct(const pa_pointwise_op *p, int operand, int type) {
 
 static void unary_reals(const pa_pointwise_op *p, int64_t n, const void *const *src, void *dst) {
     if (direct(p, 0, p->dst.type) && direct(p, 1, p->src[0].type)) {
-        p->unary(p->op, n, src[0], dst, p->p0, p->p1);
+        PA_FUNCTION(unary, f32, p->unary)(p->op, n, src[0], dst, p->p0, p->p1);
         return;
     }
     float a[BLOCK], y[BLOCK];
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t count = min64(BLOCK, n - i);
-        p->unary(p->op, count, reals(p, 0, src[0], i, count, a), y, p->p0, p->p1);
+        PA_FUNCTION(unary, f32, p->unary)(p->op, count, reals(p, 0, src[0], i, count, a), y, p->p0, p->p1);
         pa_store_f32(p->dst.type, count, y, out_at(p, dst, i), inner(p, 0));
     }
 }
@@ -76,7 +76,7 @@ static void binary_reals(const pa_pointwise_op *p, int64_t n, const void *const 
         count = in_place ? n : min64(BLOCK, n - i);
         const float *x = reals(p, first, src[first], i, count, a);
         const float *z = reals(p, second, src[second], i, step ? count : 1, b);
-        p->binary(op, count, x, z, step, in_place ? dst : y, p->lo, p->hi);
+        PA_FUNCTION(binary, f32, p->binary)(op, count, x, z, step, in_place ? dst : y, p->lo, p->hi);
         if (!in_place) pa_store_f32(p->dst.type, count, y, out_at(p, dst, i), inner(p, 0));
     }
 }

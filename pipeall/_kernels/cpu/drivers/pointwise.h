@@ -15,8 +15,7 @@ struct pa_pointwise_op {
     int32_t op;             /* PA_UNARY_... or PA_BINARY_... */
     float p0, p1, lo, hi;
     int64_t least, most; /* lo and hi where the result is an integer, and p0 and p1 of clip */
-    pa_unary_f32_fn unary;
-    pa_binary_f32_fn binary;
+    const pa_kernel_row *unary, *binary;
     /* set by plan */
     pa_axes axes; /* of dst, then src */
     int64_t segments; /* of each run along the last axis */

@@ -4,14 +4,6 @@ FORMS = {"where": PA_WHERE, "cast": PA_CAST, **dict.fromkeys(UNARY, PA_OF_ONE), 
 INPUTS = {PA_OF_ONE: 1, PA_OF_TWO: 2, PA_WHERE: 3, PA_CAST: 1}
 
 
-cdef pa_any_fn kernel_f32(CpuProgram self, step, op) except? NULL:
-    """The float32 kernel of an op, whatever the types of a step."""
-    number = self.kernels.get((op, "f32"))
-    if number is None:
-        raise DeviceError(f"step {step.node} ({step.kind}): the CPU has no {op} kernel for float32")
-    return pa_kernel_rows[<int>number].function
-
-
 cdef pa_strided written(CpuProgram self, step) except *:
     """What a strided step writes: no constant, and no two elements at one place, since several threads write it."""
     dst, reach = step.dst, 0
@@ -52,8 +44,8 @@ def add_pointwise(CpuProgram self, step):
     if step.dst.dtype.strip("u").startswith("int"):
         bounds = (p["p0"], p["p1"]) if name == "clip" else (p.get("lo", -inf), p.get("hi", inf))
         op.least, op.most = whole_bounds(*bounds, step.dst.dtype)
-    op.unary = <pa_unary_f32_fn>kernel_f32(self, step, "unary")
-    op.binary = <pa_binary_f32_fn>kernel_f32(self, step, "binary")
+    op.unary = self.row_of(step, "unary", "f32")
+    op.binary = self.row_of(step, "binary", "f32")
     types = ", ".join(operand.dtype for operand in step.src)
     self.check(pa_pointwise_plan(op), step, f"types that {name} takes", f"{types} to {step.dst.dtype}")
     self.append(pa_pointwise_step, op, 0)

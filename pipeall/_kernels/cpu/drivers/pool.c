@@ -62,7 +62,7 @@ static void pool_rows(const context *ctx, int64_t begin, int64_t end, int thread
             .out = at(p, &p->dst, ctx->bases, y * p->dst.w * p->dst.stride + c),
             .out_stride = p->dst.stride,
         };
-        p->kernel(&args);
+        PA_FUNCTION(pool, f32, p->kernel)(&args);
     }
 }
 

@@ -12,7 +12,7 @@ typedef struct pa_pool_op {
     int32_t average;               /* else maximum */
     int32_t count_pads;            /* average: the divisor counts positions inside the padding (count_include_pad) */
     int32_t pad_bottom, pad_right; /* read only then */
-    pa_pool_f32_fn kernel;
+    const pa_kernel_row *kernel;
     int32_t item_bytes;            /* of an element, as the kernel has them */
     int32_t channel_blocks;        /* set by plan: an op of one output row is cut along its channels */
     int64_t scratch_floats;        /* set by plan: per thread, the factors of a row of averages */

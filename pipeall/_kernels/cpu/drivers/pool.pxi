@@ -10,7 +10,7 @@ def add_pool(CpuProgram self, step, bint average):
     self.rows_fit(step, op.window)
     op.average, op.count_pads = average, average and step.params["count_include_pad"]
     op.pad_bottom, op.pad_right = step.params["pads"][2:]
-    op.kernel, op.item_bytes = <pa_pool_f32_fn>self.function(step, "pool"), item_bytes(step.dst.dtype)
+    op.kernel, op.item_bytes = self.row(step, "pool"), item_bytes(step.dst.dtype)
     pa_pool_plan(op)
     self.append(pa_pool_step, op, 4 * op.scratch_floats)
 
@@ -19,7 +19,7 @@ cdef int add_pool_s8(CpuProgram self, step, bint average) except -1:
     cdef pa_pool_s8_op *op = <pa_pool_s8_op *>self.new(sizeof(pa_pool_s8_op))
     op.src, op.dst, op.window = self.view(step, step.src[0]), self.view(step, step.dst), self.window(step)
     self.check(op.src.c == op.dst.c, step, f"{op.src.c} channels out", op.dst.c)
-    op.kernel = <pa_pool_s8_fn>self.function(step, "pool")
+    op.kernel = self.row(step, "pool")
     op.average, op.count_pads = average, average and step.params["count_include_pad"]
     op.pad_bottom, op.pad_right = step.params["pads"][2:]
     if average:

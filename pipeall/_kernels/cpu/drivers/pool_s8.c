@@ -36,7 +36,7 @@ static void pool_row(const pa_pool_s8_op *p, const int8_t *src, int64_t y, pa_po
         args->columns = across.count;
         args->a = line + (column + across.first * w->dilation_x) * p->src.stride;
         if (p->average) args->factor = tall * wide > 0 ? p->factor / (float)(tall * wide) : 0;
-        p->kernel(args);
+        PA_FUNCTION(pool, s8, p->kernel)(args);
         args->out += args->pixels * p->dst.stride;
     }
 }

@@ -7,7 +7,7 @@
 typedef struct pa_pool_s8_op {
     pa_view src, dst; /* of equal c */
     pa_window window;
-    pa_pool_s8_fn kernel;
+    const pa_kernel_row *kernel;
     int32_t average, count_pads, pad_bottom, pad_right; /* as pa_pool_op has them */
     int32_t a_zero;                                     /* of means, like the rest */
     float factor;                                       /* scale of the input over the output's */

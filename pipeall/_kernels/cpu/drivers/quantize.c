@@ -11,7 +11,7 @@ static inline int operands(const pa_quantize_op *p) { return p->form == PA_INTEG
 static void quantize(const pa_quantize_op *p, int64_t n, const float *x, void *out) {
     const int sign = p->dst.type == PA_U8 ? 128 : 0;
     int8_t *levels = out;
-    p->quantize(n, x, levels, p->scale, p->zero - sign);
+    PA_FUNCTION(quantize, s8, p->quantize)(n, x, levels, p->scale, p->zero - sign);
     for (int64_t i = 0; sign && i < n; i++) levels[i] ^= (int8_t)0x80;
 }
 
@@ -19,14 +19,14 @@ static void dequantize(const pa_quantize_op *p, int64_t n, const void *x, float 
     const float zero = (float)p->zero;
     int8_t levels[BLOCK];
     if (p->src[0].type == PA_S8) {
-        p->dequantize(n, x, out, p->scale, p->zero);
+        PA_FUNCTION(dequantize, s8, p->dequantize)(n, x, out, p->scale, p->zero);
         return;
     }
     for (int64_t i = 0, count; i < n; i += count) {
         count = min64(BLOCK, n - i);
         if (p->src[0].type == PA_U8) {
             for (int64_t j = 0; j < count; j++) levels[j] = (int8_t)(((const uint8_t *)x)[i + j] ^ 0x80);
-            p->dequantize(count, levels, out + i, p->scale, p->zero - 128);
+            PA_FUNCTION(dequantize, s8, p->dequantize)(count, levels, out + i, p->scale, p->zero - 128);
             continue;
         }
         pa_load_f32(p->src[0].type, count, (const int32_t *)x + i, 1, out + i);
@@ -38,8 +38,8 @@ static void compute(const pa_quantize_op *p, int64_t n, const void *const *src, 
     switch (p->form) {
     case PA_QUANTIZE: quantize(p, n, src[0], dst); break;
     case PA_DEQUANTIZE: dequantize(p, n, src[0], dst); break;
-    case PA_TABLE: p->by_table(1, n, n, src[0], dst, p->table); break;
-    case PA_INTEGERS: p->integers(n, src[0], src[1], step, dst, &p->args); break;
+    case PA_TABLE: PA_FUNCTION(lut, s8, p->by_table)(1, n, n, src[0], dst, p->table); break;
+    case PA_INTEGERS: PA_FUNCTION(add, s8, p->integers)(n, src[0], src[1], step, dst, &p->args); break;
     }
 }
 
@@ -88,7 +88,8 @@ static void rows_range(const context *ctx, int64_t begin, int64_t end, int threa
         const void *second = elements_at(pa_at(&p->src[1], ctx->bases), &p->src[1], r.at[2]);
         for (int64_t k = 0; second != repeats && k < most; k++) memcpy(repeated + k * row, second, (size_t)row);
         repeats = second;
-        p->integers(n * row, first, repeated, 1, (int8_t *)pa_at(&p->dst, ctx->bases) + r.at[0], &p->args);
+        PA_FUNCTION(add, s8, p->integers)(n * row, first, repeated, 1, (int8_t *)pa_at(&p->dst, ctx->bases) + r.at[0],
+            &p->args);
     }
 }
 

@@ -19,10 +19,7 @@ typedef struct pa_quantize_op {
     int32_t zero;
     int8_t table[256];
     pa_binary_s8_args args;
-    pa_quantize_s8_fn quantize;
-    pa_dequantize_s8_fn dequantize;
-    pa_lut_s8_fn by_table;
-    pa_add_s8_fn integers;
+    const pa_kernel_row *quantize, *dequantize, *by_table, *integers;
     pa_axes axes;    /* set by plan, as is the next */
     int32_t in_rows; /* many rows of the last axis are one run, by copies of the second operand */
 } pa_quantize_op;

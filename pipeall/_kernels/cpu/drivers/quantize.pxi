@@ -9,10 +9,6 @@ cdef int levels_fit(CpuProgram self, step, levels, int64_t least=-128, int64_t m
     return 0
 
 
-cdef pa_any_fn kernel_s8(CpuProgram self, step, op) except? NULL:
-    return self.row_of(step, op, "s8").function
-
-
 cdef pa_requantize requantized(levels, lo=-inf, hi=inf) except *:
     """How results are stored: between ``lo`` and ``hi``, in real numbers, where that is less than all levels."""
     scale, zero = levels[-1]
@@ -35,7 +31,7 @@ def add_quantize(CpuProgram self, step):
     cdef pa_quantize_op *op = new_quantize(self, step, PA_QUANTIZE, ("float32",), ("int8", "uint8"))
     levels_fit(self, step, [(step.params["scale"], step.params["zero"])], -128, 255)
     op.scale, op.zero = step.params["scale"], step.params["zero"]
-    op.quantize = <pa_quantize_s8_fn>kernel_s8(self, step, "quantize")
+    op.quantize = self.row_of(step, "quantize", "s8")
     pa_quantize_plan(op)
     self.append(pa_quantize_step, op, 0)
 
@@ -44,7 +40,7 @@ def add_dequantize(CpuProgram self, step):
     cdef pa_quantize_op *op = new_quantize(self, step, PA_DEQUANTIZE, ("int8", "uint8", "int32"), ("float32",))
     levels_fit(self, step, [(step.params["scale"], step.params["zero"])], -2**31, 2**31 - 1)
     op.scale, op.zero = step.params["scale"], step.params["zero"]
-    op.dequantize = <pa_dequantize_s8_fn>kernel_s8(self, step, "dequantize")
+    op.dequantize = self.row_of(step, "dequantize", "s8")
     pa_quantize_plan(op)
     self.append(pa_quantize_step, op, 0)
 
@@ -59,7 +55,7 @@ cdef int fill_table(CpuProgram self, step, int8_t *to) except -1:
 def add_table(CpuProgram self, step):
     cdef pa_quantize_op *op = new_quantize(self, step, PA_TABLE, ("int8",), ("int8",))
     fill_table(self, step, op.table)
-    op.by_table = <pa_lut_s8_fn>kernel_s8(self, step, "lut")
+    op.by_table = self.row_of(step, "lut", "s8")
     pa_quantize_plan(op)
     self.append(pa_quantize_step, op, 0)
 
@@ -80,7 +76,7 @@ def add_integers(CpuProgram self, step):
     self.check(name in ("add", "mul"), step, "add or mul", name)
     levels_fit(self, step, step.params["levels"])
     op.args = binary_s8(step, name, step.params)
-    op.integers = <pa_add_s8_fn>kernel_s8(self, step, name)
+    op.integers = self.row_of(step, name, "s8")
     pa_quantize_plan(op)
     self.append(pa_quantize_step, op, 0)
 

@@ -65,8 +65,8 @@ static void clip(const pa_recurrent_op *p, int64_t n, float *v) {
 static void activate(const pa_recurrent_op *p, const pa_function *f, int64_t n, float *v) {
     const float alpha = f->alpha, beta = f->beta;
     switch (f->code) {
-    case PA_SIGMOID: p->unary(PA_UNARY_sigmoid, n, v, v, 0, 0); break;
-    case PA_TANH: p->unary(PA_UNARY_tanh, n, v, v, 0, 0); break;
+    case PA_SIGMOID: PA_FUNCTION(unary, f32, p->unary)(PA_UNARY_sigmoid, n, v, v, 0, 0); break;
+    case PA_TANH: PA_FUNCTION(unary, f32, p->unary)(PA_UNARY_tanh, n, v, v, 0, 0); break;
     case PA_RELU: EACH(x < 0 ? 0 : x);
     case PA_AFFINE: EACH(alpha * x + beta);
     case PA_LEAKYRELU: EACH(x < 0 ? alpha * x : x);

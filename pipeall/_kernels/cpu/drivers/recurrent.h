@@ -3,7 +3,6 @@
 #ifndef PIPEALL_RECURRENT_H
 #define PIPEALL_RECURRENT_H
 
-#include "../dispatch.h"
 #include "../kernels.h"
 
 typedef enum pa_cell { PA_RNN, PA_GRU, PA_LSTM } pa_cell;
@@ -29,8 +28,7 @@ typedef struct pa_recurrent_op {
     int32_t option;       /* of a GRU: linear before reset; of an LSTM: the forget gate is 1 - the input gate */
     pa_function function[2][PA_FUNCTIONS];
     float clip; /* of what the gates' activations get */
-    const pa_kernel_row *gemm, *gemv_t;
-    pa_unary_f32_fn unary;
+    const pa_kernel_row *gemm, *gemv_t, *unary;
 
     /* set by plan, with what the scratch of all threads holds */
     int64_t block; /* steps whose products with w are made together */

@@ -56,7 +56,7 @@ def add_recurrent(CpuProgram self, step):
     op.cell, op.gates, op.cells, op.clip = code, gates, p["result"] == "c", p["clip"]
     op.option = option is not None and p[option]
     op.gemm, op.gemv_t = self.row(step, "gemm"), self.row(step, "gemv_t")
-    op.unary = <pa_unary_f32_fn>self.function(step, "unary")
+    op.unary = self.row(step, "unary")
     pa_recurrent_plan(op, self.threads)
     self.append(pa_recurrent_step, op, op.scratch_bytes)
 

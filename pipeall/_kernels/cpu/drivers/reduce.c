@@ -92,7 +92,7 @@ static int folds_are_results(const pa_reduce_op *p, int64_t step) {
 /* The results of n folds in float32, which it may change. */
 static void finish_floats(const pa_reduce_op *p, int64_t n, float *restrict value, float *restrict y, int64_t step) {
     const float count = (float)positions(&p->inner, p->inner.rank);
-    if (p->finish == PA_FINISH_ROOT) p->unary(PA_UNARY_sqrt, n, value, value, 0, 0);
+    if (p->finish == PA_FINISH_ROOT) PA_FUNCTION(unary, f32, p->unary)(PA_UNARY_sqrt, n, value, value, 0, 0);
     switch (p->finish) {
     case PA_FINISH_MEAN:
         for (int64_t i = 0; i < n; i++) y[i * step] = value[i] / count;
@@ -153,7 +153,8 @@ void pa_fold_columns(const pa_reduce_op *p, int fold, const float *x, int64_t co
     for (int64_t j = 0; j < columns; j++) totals[j] = start, acc[j] = (float)start;
     runs r = runs_over(&p->inner, begin, end);
     for (int64_t n = next_run(&r, ROWS); n; n = next_run(&r, ROWS)) {
-        p->reduce_columns(fold, n, columns, x + r.at[0], p->inner.stride[0][r.last], shift, acc);
+        PA_FUNCTION(reduce_columns, f32, p->reduce_columns)(fold, n, columns, x + r.at[0], p->inner.stride[0][r.last],
+            shift, acc);
         folded += n;
         if (folded < ROWS && r.left) continue;
         add_floats(fold, columns, totals, acc);
@@ -171,9 +172,9 @@ void pa_moments_columns(const pa_reduce_op *p, const float *x, int64_t columns, 
         const float *rows = x + r.at[0];
         const int64_t stride = p->inner.stride[0][r.last];
         for (int64_t j = 0; j < columns; j++) sum[j] = square[j] = 0;
-        p->reduce_columns(PA_FOLD_SUM, n, columns, rows, stride, ZEROS, sum);
+        PA_FUNCTION(reduce_columns, f32, p->reduce_columns)(PA_FOLD_SUM, n, columns, rows, stride, ZEROS, sum);
         for (int64_t j = 0; j < columns; j++) shift[j] = sum[j] / (float)n;
-        p->reduce_columns(PA_FOLD_SQUARES, n, columns, rows, stride, shift, square);
+        PA_FUNCTION(reduce_columns, f32, p->reduce_columns)(PA_FOLD_SQUARES, n, columns, rows, stride, shift, square);
         const double count = (double)n, part = count / (seen + count);
         for (int64_t j = 0; j < columns; j++) {
             const double here = sum[j] / count, off = here - shift[j], apart = here - mean[j];
@@ -222,7 +223,8 @@ static void reduce_runs(const context *ctx, int64_t begin, int64_t end, int thre
         const walk w = walk_from(&p->kept, last + 1, i);
         float *y = (float *)pa_at(&p->dst, ctx->bases) + w.offset[1], *to = direct ? y : folds;
         n = min64(min64(direct ? size : BLOCK, size - i % size), end - i);
-        p->reduce(p->fold, n, p->inner.size[0], (const float *)pa_at(&p->src, ctx->bases) + w.offset[0], x_step, 0,
+        PA_FUNCTION(reduce, f32, p->reduce)(p->fold, n, p->inner.size[0], (const float *)pa_at(&p->src,
+            ctx->bases) + w.offset[0], x_step, 0,
                   to);
         if (!direct) finish_floats(p, n, folds, y, y_step);
     }
@@ -278,7 +280,8 @@ static void reduce_columns(const context *ctx, int64_t begin, int64_t end, int t
         for (int64_t i = 0; i < o.columns; i++) to[i] = (float)start_of(fold);
         runs r = runs_over(&p->inner, 0, positions(&p->inner, p->inner.rank));
         for (int64_t n = next_run(&r, ROWS); n; n = next_run(&r, ROWS))
-            p->reduce_columns(fold, n, o.columns, o.x + r.at[0], p->inner.stride[0][r.last], ZEROS, to);
+            PA_FUNCTION(reduce_columns, f32, p->reduce_columns)(fold, n, o.columns, o.x + r.at[0],
+                p->inner.stride[0][r.last], ZEROS, to);
         if (!direct) finish_floats(p, o.columns, folds, o.y, o.step);
     }
 }

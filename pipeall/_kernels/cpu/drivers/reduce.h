@@ -23,9 +23,7 @@ typedef struct pa_reduce_op {
     pa_strided src, dst;
     int32_t fold, finish; /* pa_reduction */
     int32_t folded[PA_DIMS]; /* whether along an axis */
-    pa_reduce_f32_fn reduce;
-    pa_reduce_columns_f32_fn reduce_columns;
-    pa_unary_f32_fn unary;
+    const pa_kernel_row *reduce, *reduce_columns, *unary;
     /* set by plan */
     pa_axes kept, inner; /* of src, dst; of src */
     int32_t columns;     /* whether the last kept axis is folded side by side */
@@ -39,9 +37,7 @@ void pa_reduce_step(const void *op, void *const *bases, void *scratch, pa_team *
 typedef struct pa_argmax_op {
     pa_strided src, dst;
     int32_t axis, least, last;
-    pa_reduce_f32_fn reduce;
-    pa_argmax_rows_f32_fn argmax_rows;
-    pa_argmax_columns_f32_fn argmax_columns;
+    const pa_kernel_row *reduce, *argmax_rows, *argmax_columns;
     pa_axes kept; /* set by plan: of src, dst */
     int32_t columns;
 } pa_argmax_op;
@@ -57,6 +53,12 @@ typedef struct pa_cumsum_op {
 } pa_cumsum_op;
 void pa_cumsum_plan(pa_cumsum_op *op);
 void pa_cumsum_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+static inline float pa_reduce_one(const pa_kernel_row *reduce, int how, int64_t n, const float *x, float shift) {
+    float out;
+    PA_FUNCTION(reduce, f32, reduce)(how, 1, n, x, 0, shift, &out);
+    return out;
+}
 
 /* The axes of two operands of one shape but that one. */
 void pa_kept_axes(const pa_strided *first, const pa_strided *second, int axis, pa_axes *kept);

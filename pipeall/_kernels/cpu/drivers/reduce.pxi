@@ -63,9 +63,9 @@ def add_reduce(CpuProgram self, step):
     op.fold, op.finish = reduction.fold, reduction.finish
     for axis in axes:
         op.folded[<int>axis] = 1
-    op.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
-    op.reduce_columns = <pa_reduce_columns_f32_fn>kernel_f32(self, step, "reduce_columns")
-    op.unary = <pa_unary_f32_fn>kernel_f32(self, step, "unary")
+    op.reduce = self.row_of(step, "reduce", "f32")
+    op.reduce_columns = self.row_of(step, "reduce_columns", "f32")
+    op.unary = self.row_of(step, "unary", "f32")
     pa_reduce_plan(op)
     self.append(pa_reduce_step, op, op.scratch_bytes)
 
@@ -79,9 +79,9 @@ def add_argmax(CpuProgram self, step):
     types_are(self, step, {"src": ("float32", *WHOLE_TYPES, "bool"), "dst": ("int64",)})
     op.src, op.dst = self.strided(step, x), folded_dst(self, step, (op.axis,))
     op.least, op.last = p["how"] == "min", bool(p["last"])
-    op.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
-    op.argmax_rows = <pa_argmax_rows_f32_fn>kernel_f32(self, step, "argmax_rows")
-    op.argmax_columns = <pa_argmax_columns_f32_fn>kernel_f32(self, step, "argmax_columns")
+    op.reduce = self.row_of(step, "reduce", "f32")
+    op.argmax_rows = self.row_of(step, "argmax_rows", "f32")
+    op.argmax_columns = self.row_of(step, "argmax_columns", "f32")
     pa_argmax_plan(op)
     self.append(pa_argmax_step, op, 0)
 

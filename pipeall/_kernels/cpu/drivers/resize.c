@@ -164,7 +164,7 @@ typedef struct stretch {
 static void sum_across(const stretch *s, const float *row, float *out, int64_t out_pixel) {
     const pa_resize_op *p = s->op;
     const pa_resize_axis *x = &p->x;
-    s->op->kernel(&(pa_resample_args){
+    PA_FUNCTION(resample, f32, s->op->kernel)(&(pa_resample_args){
         .pixels = s->pixels,
         .lines = 1,
         .channels = s->op->run,
@@ -186,7 +186,7 @@ static void sum_down(const stretch *s, int64_t y, int64_t n, const int32_t *rows
     const pa_resize_op *p = s->op;
     const int flat = s->pixels == 1 || p->x.dst == p->run;
     for (int64_t done = 0; done < n; done += flat ? n : 1)
-        p->kernel(&(pa_resample_args){
+        PA_FUNCTION(resample, f32, p->kernel)(&(pa_resample_args){
             .lines = 1,
             .pixels = flat ? n : s->pixels,
             .channels = flat ? p->run * s->pixels : p->run,
@@ -258,7 +258,7 @@ static void multiply(const taps *from, const pa_resize_axis *axis, int64_t i, ta
 static void spread_row(const pa_resize_op *p, const taps *row, taps *pixel, const float *src, float *dst) {
     for (int64_t i = 0; i < p->x.size; i++) {
         multiply(row, &p->x, i, pixel);
-        p->kernel(&(pa_resample_args){
+        PA_FUNCTION(resample, f32, p->kernel)(&(pa_resample_args){
             .pixels = 1,
             .lines = 1,
             .channels = p->run,

@@ -17,8 +17,8 @@ typedef struct pa_resize_axis {
 
 /* Where integers are summed, as floats (resize_s8.h). */
 typedef struct pa_resize_s8 {
-    pa_dequantize_s8_fn dequantize;
-    pa_quantize_s8_fn quantize; /* NULL: floats, or moves */
+    const pa_kernel_row *dequantize;
+    const pa_kernel_row *quantize; /* NULL: floats, or moves */
     int32_t src_zero, dst_zero;
     /* set by plan: pixels, of planes rows, of src that are floats together; whether no index of x falls */
     int64_t window;
@@ -30,8 +30,8 @@ typedef struct pa_resize_op {
     int32_t moves; /* every axis has 0 or 1 taps and all weights are 1: elements of any type are moved */
     int32_t rank;
     pa_resize_axis axis[PA_DIMS]; /* those of dst in order; plan keeps those of the outer loops */
-    pa_resample_f32_fn kernel;    /* unless it moves */
-    pa_upsample_f32_fn upsample;          /* likewise */
+    const pa_kernel_row *kernel; /* unless it moves */
+    const pa_kernel_row *upsample; /* likewise */
     pa_resize_s8 s8;
 
     /* set by plan: rows y of x.size pixels of `run` elements that lie one behind the other on both sides; an axis that is

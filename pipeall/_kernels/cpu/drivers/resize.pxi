@@ -27,8 +27,8 @@ cdef int fill_resize_s8(CpuProgram self, step, pa_resize_op *op) except -1:
     self.check(step.dst.dtype == "int8", step, "int8, where there are levels", step.dst.dtype)
     self.check(len(step.params["taps"]) <= 2, step, "taps of two axes at most", len(step.params["taps"]))
     (_, op.s8.src_zero), (_, op.s8.dst_zero) = step.params["levels"]
-    op.s8.dequantize = <pa_dequantize_s8_fn>kernel_s8(self, step, "dequantize")
-    op.s8.quantize = <pa_quantize_s8_fn>kernel_s8(self, step, "quantize")
+    op.s8.dequantize = self.row_of(step, "dequantize", "s8")
+    op.s8.quantize = self.row_of(step, "quantize", "s8")
     return 0
 
 
@@ -61,8 +61,8 @@ def add_resize(CpuProgram self, step):
     self.check(every <= TAPS_MAX, step, f"at most {TAPS_MAX} taps", every)
     if not op.moves:
         fill_resize_s8(self, step, op)
-        op.kernel = <pa_resample_f32_fn>kernel_f32(self, step, "resample")
-        op.upsample = <pa_upsample_f32_fn>kernel_f32(self, step, "upsample")
+        op.kernel = self.row_of(step, "resample", "f32")
+        op.upsample = self.row_of(step, "upsample", "f32")
     pa_resize_plan(op, self.threads)
     reach = sum((size - 1) * abs(stride) for size, stride in zip(source.shape, source.strides))
     self.check(not op.outer_taps or reach < 2**31, step, "an input of at most 2^31 elements", reach)

@@ -55,7 +55,7 @@ void pa_resize_planar_plan(pa_resize_op *p) {
 /* From rows x_line apart to rows out_line apart. */
 static void sum_across(const pa_resize_op *p, int64_t lines, const float *x, int64_t x_line, int64_t room, float *line,
                        float *out, int64_t out_line) {
-    p->kernel(&(pa_resample_args){
+    PA_FUNCTION(resample, f32, p->kernel)(&(pa_resample_args){
         .pixels = p->x.size,
         .channels = 1,
         .taps = p->x.taps,
@@ -80,7 +80,7 @@ static void sum_across(const pa_resize_op *p, int64_t lines, const float *x, int
 /* n rows from row y on, of so many floats, from the rows of x, x_line apart, that index tells. */
 static void sum_down(const pa_resize_op *p, int64_t y, int64_t n, int64_t floats, const int32_t *index, const float *x,
                      int64_t x_line, float *out, int64_t out_line) {
-    p->kernel(&(pa_resample_args){
+    PA_FUNCTION(resample, f32, p->kernel)(&(pa_resample_args){
         .pixels = n,
         .channels = floats,
         .taps = p->y.taps,

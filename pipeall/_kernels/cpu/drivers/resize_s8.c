@@ -86,12 +86,14 @@ static void plane_rows(const pa_resize_op *p, const int8_t *src, int8_t *dst, ch
         const int64_t first = find_rows(p, y, y + n, &count);
         const int64_t read = p->y.src == p->width ? count : 1, made = p->y.dst == size ? n : 1; /* rows in one go */
         for (int64_t i = 0; i < count; i += read)
-            p->s8.dequantize(read * p->width, src + (first + i) * p->y.src, s.src + i * p->width, 1, p->s8.src_zero);
+            PA_FUNCTION(dequantize, s8, p->s8.dequantize)(read * p->width, src + (first + i) * p->y.src,
+                s.src + i * p->width, 1, p->s8.src_zero);
         for (int64_t i = 0; i < n * taps; i++) s.index[i] = p->y.index[y * taps + i] - (int32_t)first;
         floats.y.weight = p->y.weight + y * taps;
         pa_resize_planar_rows(&floats, s.src, s.dst, s.scratch, 0, n);
         for (int64_t i = 0; i < n; i += made)
-            p->s8.quantize(made * size, s.dst + i * size, dst + (y + i) * p->y.dst, 1, p->s8.dst_zero);
+            PA_FUNCTION(quantize, s8, p->s8.quantize)(made * size, s.dst + i * size, dst + (y + i) * p->y.dst, 1,
+                p->s8.dst_zero);
     }
 }
 
@@ -160,7 +162,7 @@ static void load(const part *s, const int8_t *row, float *to) {
         for (int64_t i = 0; i < s->window; i++) memcpy(s->bytes + i * run, from + i * step, (size_t)run);
         from = s->bytes;
     }
-    p->s8.dequantize(s->window * run, from, to, 1, p->s8.src_zero);
+    PA_FUNCTION(dequantize, s8, p->s8.dequantize)(s->window * run, from, to, 1, p->s8.src_zero);
 }
 
 static void store(const part *s, const float *made, int8_t *row) {
@@ -168,10 +170,10 @@ static void store(const part *s, const float *made, int8_t *row) {
     const int64_t run = p->run, step = p->x.dst;
     int8_t *to = row + s->x0 * step;
     if (step == run || s->pixels == 1) {
-        p->s8.quantize(s->pixels * run, made, to, 1, p->s8.dst_zero);
+        PA_FUNCTION(quantize, s8, p->s8.quantize)(s->pixels * run, made, to, 1, p->s8.dst_zero);
         return;
     }
-    p->s8.quantize(s->pixels * run, made, s->bytes, 1, p->s8.dst_zero);
+    PA_FUNCTION(quantize, s8, p->s8.quantize)(s->pixels * run, made, s->bytes, 1, p->s8.dst_zero);
     for (int64_t i = 0; i < s->pixels; i++) memcpy(to + i * step, s->bytes + i * run, (size_t)run);
 }
 
@@ -182,7 +184,7 @@ static void sum_across(const part *s, const int8_t *row, float *out) {
         return;
     }
     load(s, row, s->wide);
-    p->kernel(&(pa_resample_args){
+    PA_FUNCTION(resample, f32, p->kernel)(&(pa_resample_args){
         .pixels = s->pixels,
         .lines = 1,
         .room = p->run == 1 && p->s8.is_monotonic ? s->window + 2 * PA_LANES_MAX : 0,
@@ -202,7 +204,7 @@ static void sum_across(const part *s, const int8_t *row, float *out) {
 static void sum_down(const part *s, int64_t y) {
     const pa_resize_op *p = s->op;
     const int64_t row = s->pixels * p->run;
-    p->kernel(&(pa_resample_args){
+    PA_FUNCTION(resample, f32, p->kernel)(&(pa_resample_args){
         .pixels = 1,
         .lines = 1,
         .channels = row,

@@ -19,7 +19,8 @@ static void softmax_pixels(const context *ctx, int64_t begin, int64_t end, int t
     const pa_softmax_op *p = ctx->op;
     const float *src = pa_f32_at(&p->src, ctx->bases);
     float *dst = pa_f32_at(&p->dst, ctx->bases);
-    p->kernel(end - begin, p->src.c, src + begin * p->src.stride, p->src.stride, dst + begin * p->dst.stride,
+    PA_FUNCTION(softmax, f32, p->kernel)(end - begin, p->src.c, src + begin * p->src.stride, p->src.stride,
+        dst + begin * p->dst.stride,
               p->dst.stride);
 }
 
@@ -34,14 +35,14 @@ void pa_softmax_step(const void *op, void *const *bases, void *scratch, pa_team 
 static void softmax_of(const pa_softmax_nd_op *p, int64_t rows, int64_t n, const float *x, int64_t x_stride, float *y,
                        int64_t y_stride) {
     if (!p->log) {
-        p->softmax(rows, n, x, x_stride, y, y_stride);
+        PA_FUNCTION(softmax, f32, p->softmax)(rows, n, x, x_stride, y, y_stride);
         return;
     }
     for (int64_t r = 0; r < rows; r++, x += x_stride, y += y_stride) {
         const float most = pa_reduce_one(p->reduce, PA_FOLD_MAX, n, x, 0);
         const float logarithm = logf(pa_reduce_one(p->reduce, PA_FOLD_EXP, n, x, most));
-        p->binary(PA_BINARY_sub, n, x, &most, 0, y, -INFINITY, INFINITY);
-        p->binary(PA_BINARY_sub, n, y, &logarithm, 0, y, -INFINITY, INFINITY);
+        PA_FUNCTION(binary, f32, p->binary)(PA_BINARY_sub, n, x, &most, 0, y, -INFINITY, INFINITY);
+        PA_FUNCTION(binary, f32, p->binary)(PA_BINARY_sub, n, y, &logarithm, 0, y, -INFINITY, INFINITY);
     }
 }
 
@@ -85,7 +86,8 @@ static void softmax_columns(const context *ctx, int64_t begin, int64_t end, int 
         const int64_t first = unit % blocks * side;
         const float *x = (const float *)pa_at(&p->src, ctx->bases) + w.offset[0] + first;
         float *y = (float *)pa_at(&p->dst, ctx->bases) + w.offset[1] + first;
-        p->columns(p->src.size[p->axis], min64(side, size - first), x, p->src.stride[p->axis], y,
+        PA_FUNCTION(softmax_columns, f32, p->columns)(p->src.size[p->axis], min64(side, size - first), x,
+            p->src.stride[p->axis], y,
                    p->dst.stride[p->axis], p->log);
     }
 }

@@ -10,7 +10,7 @@
 
 typedef struct pa_softmax_op {
     pa_view src, dst; /* of equal shape */
-    pa_softmax_f32_fn kernel;
+    const pa_kernel_row *kernel;
 } pa_softmax_op;
 void pa_softmax_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
@@ -18,10 +18,7 @@ void pa_softmax_step(const void *op, void *const *bases, void *scratch, pa_team 
 typedef struct pa_softmax_nd_op {
     pa_strided src, dst;
     int32_t axis, log;
-    pa_softmax_f32_fn softmax;
-    pa_softmax_columns_f32_fn columns;
-    pa_reduce_f32_fn reduce;
-    pa_binary_f32_fn binary;
+    const pa_kernel_row *softmax, *columns, *reduce, *binary;
     /* set by plan */
     pa_axes kept; /* of src, dst */
     int32_t side_by_side;

@@ -5,7 +5,7 @@ def add_softmax(CpuProgram self, step):
     cdef pa_softmax_op *op = <pa_softmax_op *>self.new(sizeof(pa_softmax_op))
     self.same_shape(step)
     op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
-    op.kernel = <pa_softmax_f32_fn>self.function(step, "softmax")
+    op.kernel = self.row(step, "softmax")
     self.append(pa_softmax_step, op, 0)
 
 
@@ -18,10 +18,10 @@ def add_softmax_nd(CpuProgram self, step):
     types_are(self, step, {"src": ("float32",), "dst": ("float32",)})
     op.axis, op.log = axis_of(self, step), step.kind == "logsoftmax"
     op.src, op.dst = self.strided(step, step.src[0]), written(self, step)
-    op.softmax = <pa_softmax_f32_fn>kernel_f32(self, step, "softmax")
-    op.columns = <pa_softmax_columns_f32_fn>kernel_f32(self, step, "softmax_columns")
-    op.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
-    op.binary = <pa_binary_f32_fn>kernel_f32(self, step, "binary")
+    op.softmax = self.row_of(step, "softmax", "f32")
+    op.columns = self.row_of(step, "softmax_columns", "f32")
+    op.reduce = self.row_of(step, "reduce", "f32")
+    op.binary = self.row_of(step, "binary", "f32")
     pa_softmax_nd_plan(op)
     self.append(pa_softmax_nd_step, op, 4 * op.scratch_floats)
 
@@ -37,10 +37,10 @@ cdef int add_softmax_s8(CpuProgram self, step) except -1:
     op.src, op.dst, op.axis = self.strided(step, step.src[0]), written(self, step), axis_of(self, step)
     powers = np.exp(np.arange(256) * -np.float64(op.src_scale)).astype(np.float32)
     memcpy(op.powers, &powers[0], 256 * sizeof(float))
-    op.quantize = <pa_quantize_s8_fn>kernel_s8(self, step, "quantize")
-    op.dequantize = <pa_dequantize_s8_fn>kernel_s8(self, step, "dequantize")
-    op.softmax = <pa_softmax_f32_fn>kernel_f32(self, step, "softmax")
-    op.columns = <pa_softmax_columns_f32_fn>kernel_f32(self, step, "softmax_columns")
+    op.quantize = self.row_of(step, "quantize", "s8")
+    op.dequantize = self.row_of(step, "dequantize", "s8")
+    op.softmax = self.row_of(step, "softmax", "f32")
+    op.columns = self.row_of(step, "softmax_columns", "f32")
     pa_softmax_s8_plan(op)
     self.append(pa_softmax_s8_step, op, op.scratch_bytes)
     return 0

@@ -38,7 +38,7 @@ static int in_order(const part *s) { return s->step == 1 && s->stride == s->n; }
 
 static void load(const pa_softmax_s8_op *p, const part *s, const int8_t *x, int8_t *bytes, float *y) {
     if (in_order(s) && !p->by_table) {
-        p->dequantize(s->runs * s->n, x, y, p->src_scale, p->src_zero);
+        PA_FUNCTION(dequantize, s8, p->dequantize)(s->runs * s->n, x, y, p->src_scale, p->src_zero);
         return;
     }
     for (int64_t r = 0; r < s->runs; r++, x += s->stride, y += s->n) {
@@ -47,17 +47,17 @@ static void load(const pa_softmax_s8_op *p, const part *s, const int8_t *x, int8
         if (p->by_table)
             row_by_table(p, s->n, from, y);
         else
-            p->dequantize(s->n, from, y, p->src_scale, p->src_zero);
+            PA_FUNCTION(dequantize, s8, p->dequantize)(s->n, from, y, p->src_scale, p->src_zero);
     }
 }
 
 static void store(const pa_softmax_s8_op *p, const part *s, const float *x, int8_t *bytes, int8_t *y) {
     if (in_order(s)) {
-        p->quantize(s->runs * s->n, x, y, p->dst_scale, p->dst_zero);
+        PA_FUNCTION(quantize, s8, p->quantize)(s->runs * s->n, x, y, p->dst_scale, p->dst_zero);
         return;
     }
     for (int64_t r = 0; r < s->runs; r++, x += s->n, y += s->stride) {
-        p->quantize(s->n, x, s->step == 1 ? y : bytes, p->dst_scale, p->dst_zero);
+        PA_FUNCTION(quantize, s8, p->quantize)(s->n, x, s->step == 1 ? y : bytes, p->dst_scale, p->dst_zero);
         for (int64_t i = 0; i < s->n && s->step != 1; i++) y[i * s->step] = bytes[i];
     }
 }
@@ -84,8 +84,8 @@ static void softmax_blocks(const context *ctx, int64_t begin, int64_t end, int t
         for (int k = 0; k < 2; k++)
             of[k] = p->side_by_side ? (part){n, count, along[k], 1} : (part){count, n, beside[k], along[k]};
         load(p, &of[0], x, bytes, reals);
-        if (p->side_by_side) p->columns(n, count, reals, count, reals, count, 0);
-        if (rows_apart(p)) p->softmax(count, n, reals, n, made, n);
+        if (p->side_by_side) PA_FUNCTION(softmax_columns, f32, p->columns)(n, count, reals, count, reals, count, 0);
+        if (rows_apart(p)) PA_FUNCTION(softmax, f32, p->softmax)(count, n, reals, n, made, n);
         store(p, &of[1], made, bytes, y);
     }
 }

@@ -12,10 +12,7 @@ typedef struct pa_softmax_s8_op {
     int32_t axis, src_zero, dst_zero;
     float src_scale, dst_scale;
     float powers[256]; /* e^(-k * src_scale) */
-    pa_dequantize_s8_fn dequantize;
-    pa_quantize_s8_fn quantize;
-    pa_softmax_f32_fn softmax;
-    pa_softmax_columns_f32_fn columns;
+    const pa_kernel_row *dequantize, *quantize, *softmax, *columns;
     /* set by plan */
     pa_axes kept; /* of src, dst */
     int32_t side_by_side, by_table;

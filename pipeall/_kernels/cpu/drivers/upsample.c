@@ -47,6 +47,6 @@ void pa_upsample_rows(const pa_resize_op *p, const float *src, float *dst, int64
         for (int64_t k = 0; k < taps; k++) g.row[k] = src + p->y.index[y * taps + k] * p->y.src;
         g.down[0] = p->y.weight + y * taps, g.down[1] = p->y.weight + last * taps;
         g.out[0] = dst + y * p->y.dst, g.out[1] = dst + last * p->y.dst;
-        p->upsample(&g);
+        PA_FUNCTION(upsample, f32, p->upsample)(&g);
     }
 }
