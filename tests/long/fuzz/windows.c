@@ -230,7 +230,7 @@ static int run_depthwise(problem *p, const char *isa, pa_team *team, const float
 static int run_pool(problem *p, const char *isa, pa_team *team) {
     pa_pool_op op = {.src = p->x, .dst = p->y, .window = p->win, .average = p->average, .count_pads = p->count_pads,
                      .pad_bottom = p->pad_bottom, .pad_right = p->pad_right,
-                     .kernel = (pa_pool_f32_fn)kernel("pool", isa)->function, .item_bytes = sizeof(float)};
+                     .kernel = kernel("pool", isa), .item_bytes = sizeof(float)};
     pa_pool_plan(&op);
     run(pa_pool_step, &op, p, op.scratch_floats, team);
     compare(p, 1e-5, "pool");
