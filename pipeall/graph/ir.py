@@ -39,6 +39,11 @@ class Quantization:
     zero_point: tuple[int, ...]
     axis: int | None = None
 
+    @property
+    def single(self) -> tuple[float, int]:
+        """Scale and zero point of a whole tensor."""
+        return self.scale[0], self.zero_point[0]
+
 
 FIELDS = {  # of a Tensor: classes, and in words
     "name": (str, "text"),

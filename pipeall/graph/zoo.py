@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..arguments import checked, one_of, whole
-from .ir import Graph, Node, Tensor
-from .ops import attributes, infer_shape
+from .builder import GraphBuilder
+from .ir import Graph, Tensor
 
 CLASSES = 1000
 RELU, RELU6, LINEAR = (0.0, inf), (0.0, 6.0), (-inf, inf)
@@ -121,25 +121,19 @@ def squeezenet(seed: int = 0) -> Graph:
     return net.classified(net.flatten("flatten", x))
 
 
-class _NetBuilder:
+class _NetBuilder(GraphBuilder):
     """A network in the making: every method adds a node and returns its output, which bears the node's name."""
 
     def __init__(self, name: str, size: int, seed: int) -> None:
-        self.name = name
-        self.nodes: list[Node] = []
-        self.tensors = {"data": Tensor("data", (1, 3, size, size))}
-        self.constants: dict[str, np.ndarray] = {}
+        data = Tensor("data", (1, 3, size, size))
+        super().__init__(Graph(name, (), {"data": data}, {}, (data,), ()))
         self.random = np.random.default_rng(seed)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        return self.constants[name].shape if name in self.constants else self.tensors[name].shape
+        return self.tensors[name].shape
 
     def node(self, op: str, name: str, *inputs: str, **attrs: Any) -> str:
-        attrs = attributes(op, **attrs)
-        shape = infer_shape(op, attrs, [self.shape(x) for x in inputs], name)
-        self.nodes.append(Node(name, op, inputs, name, attrs))
-        self.tensors[name] = Tensor(name, shape)
-        return name
+        return self.add(op, name, inputs, name, **attrs)
 
     def weights(self, name: str, shape: tuple[int, ...], gain: float) -> tuple[str, str]:
         """Names of the weight and the bias of a node."""
@@ -204,9 +198,7 @@ class _NetBuilder:
         return self.flatten(f"{name}/flatten", self.conv(name, x, CLASSES, 1, clamp=LINEAR))
 
     def classified(self, x: str) -> Graph:
-        prob = self.node("softmax", "prob", x)
-        inputs, outputs = (self.tensors["data"],), (self.tensors[prob],)
-        return Graph(self.name, tuple(self.nodes), self.tensors, self.constants, inputs, outputs)
+        return self.graph([self.node("softmax", "prob", x)])
 
 
 def _sides(pad: int | tuple[int, int, int, int]) -> tuple[int, int, int, int]:

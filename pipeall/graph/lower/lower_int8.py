@@ -24,7 +24,7 @@ def levels(to: Lowering, node: Node) -> dict[str, Any]:
     scale of each output's weights; nothing where the node does not compute with integers."""
     if not on_integers(to, node):
         return {}
-    params: dict[str, Any] = {"levels": tuple(_single(of) for of in _quantizations(to, node))}
+    params: dict[str, Any] = {"levels": tuple(of.single for of in _quantizations(to, node))}
     if has(node.op, Trait.INT8_WEIGHTS):
         params["scales"] = to.graph.qparams[node.inputs[1]].scale
     return params
@@ -42,16 +42,12 @@ def _quantizations(to: Lowering, node: Node) -> list[Quantization]:
     return [of for of in quantizations if of is not None]
 
 
-def _single(levels: Quantization) -> tuple[float, int]:
-    return levels.scale[0], levels.zero_point[0]
-
-
-def _reals(entries: np.ndarray, of: tuple[float, int]) -> np.ndarray:
+def _floats(entries: np.ndarray, of: tuple[float, int]) -> np.ndarray:
     return ((entries.astype(np.int32) - of[1]) * np.float32(of[0])).astype(np.float32)
 
 
-def _stored(reals: np.ndarray, of: tuple[float, int]) -> Table:
-    levels = np.nan_to_num(reals / np.float32(of[0]), posinf=np.inf, neginf=-np.inf)
+def _stored(floats: np.ndarray, of: tuple[float, int]) -> Table:
+    levels = np.nan_to_num(floats / np.float32(of[0]), posinf=np.inf, neginf=-np.inf)
     return np.clip(np.rint(levels) + of[1], -128, 127).astype(np.int8)
 
 
@@ -60,12 +56,12 @@ def _table(to: Lowering, node: Node) -> Table:
     x, y = levels(to, node)["levels"]
     parameters = [np.float32(node.attrs[name]) for name in UNARY[node.op].parameters]
     with np.errstate(all="ignore"):
-        return _stored(UNARY[node.op].compute(_reals(ENTRIES, x), *parameters), y)
+        return _stored(UNARY[node.op].compute(_floats(ENTRIES, x), *parameters), y)
 
 
 def _table_of_two(to: Lowering, node: Node, tables: Mapping[str, Table]) -> Table:
     """A sum or product of functions of one element."""
-    a, b = (_reals(tables[x], of) for x, of in zip(node.inputs, levels(to, node)["levels"][:-1], strict=True))
+    a, b = (_floats(tables[x], of) for x, of in zip(node.inputs, levels(to, node)["levels"][:-1], strict=True))
     made = (a + b if node.op == "add" else a * b).clip(node.attrs["lo"], node.attrs["hi"])
     return _stored(made, levels(to, node)["levels"][-1])
 

@@ -145,22 +145,11 @@ def window_taps(
             yield i, j, padded[:, :, i * dh :, j * dw :][:, :, :span_h:sh, :span_w:sw]
 
 
-def _out_hw(x: np.ndarray, kernel: tuple[int, int], attrs: Attrs) -> tuple[int, int]:
-    dilations, ceil, pads = attrs.get("dilations", (1, 1)), attrs.get("ceil", False), attrs["pads"]
-    height, width = (
-        window_count(
-            x.shape[2 + a], pads[a], pads[a + 2], dilations[a] * (kernel[a] - 1) + 1, attrs["strides"][a], ceil
-        )
-        for a in (0, 1)
-    )
-    return height, width
-
-
 def _conv(
     attrs: Attrs, x: np.ndarray, weight: np.ndarray, bias: np.ndarray, residual: np.ndarray | None = None
 ) -> np.ndarray:
     groups, kernel, images = attrs["groups"], weight.shape[2:], len(x)
-    out_h, out_w = _out_hw(x, kernel, attrs)
+    out_h, out_w = _conv_shape(attrs, x.shape, weight.shape, bias.shape)[2:]
     grouped = weight.reshape(groups, -1, *weight.shape[1:])  # (g, Cout/g, Cin/g, kh, kw)
     out = np.zeros((images, groups, grouped.shape[1], out_h * out_w), x.dtype)
     for i, j, pixels in window_taps(x, (out_h, out_w), kernel, attrs, 0):
@@ -186,7 +175,7 @@ def _deconv(attrs: Attrs, x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -
 
 
 def _maxpool(attrs: Attrs, x: np.ndarray) -> np.ndarray:
-    out_hw = _out_hw(x, attrs["kernel"], attrs)
+    out_hw = _maxpool_shape(attrs, x.shape)[2:]
     out = np.full((*x.shape[:2], *out_hw), -np.inf, x.dtype)
     for _, _, pixels in window_taps(x, out_hw, attrs["kernel"], attrs, -np.inf):
         np.maximum(out, pixels, out=out)
@@ -194,7 +183,7 @@ def _maxpool(attrs: Attrs, x: np.ndarray) -> np.ndarray:
 
 
 def _avgpool(attrs: Attrs, x: np.ndarray) -> np.ndarray:
-    out_hw = _out_hw(x, attrs["kernel"], attrs)
+    out_hw = _avgpool_shape(attrs, x.shape)[2:]
     out = np.zeros((*x.shape[:2], *out_hw), x.dtype)
     for _, _, pixels in window_taps(x, out_hw, attrs["kernel"], attrs, 0):
         out += pixels

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from .spec import GIVEN, Attrs, OpSpec, Shape, Trait, flags, indexed, integer, require
+from .spec import GIVEN, Attrs, OpSpec, Shape, Trait, flags, indexed, integer, one_of, require
 
 COMBINE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "add": np.add,
@@ -26,11 +26,6 @@ REDUCTIONS = ("none", *COMBINE)
 
 def _axis(attrs: Attrs, x: Shape) -> int:
     return integer(attrs, "axis", 0, len(x) - 1)
-
-
-def _reduction(attrs: Attrs) -> None:
-    reduction = attrs["reduction"]
-    require(reduction in REDUCTIONS, f"reduction must be one of {', '.join(REDUCTIONS)}, got {reduction!r}")
 
 
 def _gather_shape(attrs: Attrs, x: Shape, indices: Shape) -> Shape:
@@ -49,7 +44,7 @@ def _gather_elements_shape(attrs: Attrs, x: Shape, indices: Shape) -> Shape:
 def _scatter_elements_shape(attrs: Attrs, x: Shape, indices: Shape, updates: Shape) -> Shape:
     _gather_elements_shape(attrs, x, indices)
     require(updates == indices, f"updates must be {indices}, got {updates}")
-    _reduction(attrs)
+    one_of(attrs, "reduction", REDUCTIONS)
     return x
 
 
@@ -64,7 +59,7 @@ def _gather_nd_shape(attrs: Attrs, x: Shape, indices: Shape) -> Shape:
 def _scatter_nd_shape(attrs: Attrs, x: Shape, indices: Shape, updates: Shape) -> Shape:
     expected = _gather_nd_shape({"batch_dims": 0}, x, indices)
     require(updates == expected, f"updates must be {expected}, got {updates}")
-    _reduction(attrs)
+    one_of(attrs, "reduction", REDUCTIONS)
     return x
 
 

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from .spec import ANY, GIVEN, Attrs, OpSpec, Shape, Trait, integer, ints, numbers, require, same
+from .spec import ANY, GIVEN, Attrs, OpSpec, Shape, Trait, integer, ints, numbers, one_of, require, same
 
 PAD_MODES = ("constant", "reflect", "edge", "wrap")
 
@@ -42,7 +42,7 @@ def _slice_shape(attrs: Attrs, x: Shape) -> Shape:
 def _pad_shape(attrs: Attrs, x: Shape) -> Shape:
     begin, end = ints(attrs, "pads_begin", len(x), 0), ints(attrs, "pads_end", len(x), 0)
     numbers(attrs, "value")
-    require(attrs["mode"] in PAD_MODES, f"mode must be one of {', '.join(PAD_MODES)}, got {attrs['mode']!r}")
+    one_of(attrs, "mode", PAD_MODES)
     return tuple(b + n + e for b, n, e in zip(begin, x, end, strict=True))
 
 

@@ -13,7 +13,7 @@ from math import inf
 
 import numpy as np
 
-from .spec import GIVEN, Attrs, OpSpec, Shape, Trait, flags, integer, numbers, require
+from .spec import GIVEN, Attrs, OpSpec, Shape, Trait, flags, integer, numbers, one_of, require
 
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
@@ -38,9 +38,7 @@ ACTIVATIONS: dict[str, Callable[..., np.ndarray]] = {
 def _shape(
     attrs: Attrs, x: Shape, w: Shape, r: Shape, b: Shape, *states: Shape, gates: int, functions: int, results: str
 ) -> Shape:
-    direction, hidden = attrs["direction"], integer(attrs, "hidden", 1, 2**24)
-    require(direction in DIRECTIONS, f"direction must be one of {', '.join(DIRECTIONS)}, got {direction!r}")
-    count = DIRECTIONS[direction]
+    hidden, count = integer(attrs, "hidden", 1, 2**24), DIRECTIONS[one_of(attrs, "direction", DIRECTIONS)]
     for name in ("activations", "alphas", "betas"):
         fits = isinstance(attrs[name], tuple) and len(attrs[name]) == count * functions
         require(fits, f"{name} must be {count * functions} values, got {attrs[name]!r}")
@@ -52,7 +50,7 @@ def _shape(
     numbers(attrs, "clip")
     require(attrs["clip"] > 0, f"clip must be positive, got {attrs['clip']}")
     flags(attrs, *(name for name in ("linear_before_reset", "input_forget") if name in attrs))
-    require(attrs["result"] in tuple(results), f"result must be one of {', '.join(results)}, got {attrs['result']!r}")
+    one_of(attrs, "result", tuple(results))
     require(len(x) == 3, f"input must be (T, N, I), got {x}")
     state, rows = (count, x[1], hidden), gates * hidden
     expected = {

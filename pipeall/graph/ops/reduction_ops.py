@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .spec import GIVEN, Attrs, OpSpec, Shape, Trait, flags, integer, ints, require
+from .spec import GIVEN, Attrs, OpSpec, Shape, Trait, axes_of, flags, integer, one_of, require
 
 COUNTED = ("float32", "int32", "int64")  # what is summed and compared; smaller types are cast to these
 FLOAT_ONLY = ("mean", "l2", "logsum", "logsumexp")
@@ -83,16 +83,13 @@ def _left(x: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
 
 
 def _reduce_shape(attrs: Attrs, x: Shape) -> Shape:
-    require(attrs["how"] in HOW, f"how must be one of {', '.join(HOW)}, got {attrs['how']!r}")
+    one_of(attrs, "how", HOW)
     flags(attrs, "keepdims")
-    require(isinstance(attrs["axes"], tuple), f"axes must be integers, got {attrs['axes']!r}")
-    axes = ints(attrs, "axes", len(attrs["axes"]), 0)
-    require(0 < len(axes) == len({axis for axis in axes if axis < len(x)}), f"axes {axes} are not axes of {x}")
-    return _left(x, axes, attrs["keepdims"])
+    return _left(x, axes_of(attrs, x), attrs["keepdims"])
 
 
 def _arg_shape(attrs: Attrs, x: Shape) -> Shape:
-    require(attrs["how"] in EXTREMES, f"how must be one of {', '.join(EXTREMES)}, got {attrs['how']!r}")
+    one_of(attrs, "how", EXTREMES)
     flags(attrs, "keepdims", "last")
     return _left(x, (integer(attrs, "axis", 0, len(x) - 1),), attrs["keepdims"])
 

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from .image_ops import clamped
-from .spec import FREE, GIVEN, Attrs, OpSpec, Shape, Trait, clamp, flags, integer, ints, numbers, require
+from .spec import FREE, GIVEN, Attrs, OpSpec, Shape, Trait, axes_of, clamp, flags, integer, numbers, require
 
 # ---- output shapes ----
 
@@ -49,9 +49,7 @@ def _layernorm_shape(attrs: Attrs, x: Shape) -> Shape:
     numbers(attrs, "epsilon")
     flags(attrs, "center")
     require(attrs["epsilon"] > 0, f"epsilon must be positive, got {attrs['epsilon']}")
-    require(isinstance(attrs["axes"], tuple), f"axes must be integers, got {attrs['axes']!r}")
-    axes = ints(attrs, "axes", len(attrs["axes"]), 0)
-    require(0 < len(axes) == len({axis for axis in axes if axis < len(x)}), f"axes {axes} are not axes of {x}")
+    axes_of(attrs, x)
     return x
 
 

@@ -20,6 +20,7 @@ from .spec import (
     integer,
     ints,
     numbers,
+    one_of,
     require,
     same,
 )
@@ -35,18 +36,13 @@ FARTHEST = 1e9  # elements from the tensor; what a grid asks for beyond is as fa
 # ---- output shapes ----
 
 
-def _one_of(attrs: Attrs, name: str, known: tuple[str, ...]) -> str:
-    require(attrs[name] in known, f"{name} must be one of {', '.join(known)}, got {attrs[name]!r}")
-    return attrs[name]
-
-
 def _resize_shape(attrs: Attrs, x: Shape) -> Shape:
     sizes, scales = ints(attrs, "sizes", len(x), 1), attrs["scales"]
     fits = isinstance(scales, tuple) and len(scales) == len(x)
     fits = fits and all(isinstance(scale, int | float) and isfinite(scale) and scale > 0 for scale in scales)
     require(fits, f"scales must be {len(x)} positive numbers, got {scales!r}")
     for name, known in (("mode", MODES), ("coordinates", COORDINATES), ("rounding", ROUNDINGS)):
-        _one_of(attrs, name, known)
+        one_of(attrs, name, known)
     numbers(attrs, "cubic_a")
     flags(attrs, "exclude_outside", "antialias")
     for axis, (size, scale, out) in enumerate(zip(x, scales, sizes, strict=True)):
@@ -65,8 +61,8 @@ def _resize_types(attrs: Attrs, x: str) -> str:
 def _grid_sample_shape(attrs: Attrs, x: Shape, grid: Shape) -> Shape:
     image(x)
     require(len(grid) == 4 and grid[0] == x[0] and grid[3] == 2, f"grid must be ({x[0]}, H, W, 2), got {grid}")
-    _one_of(attrs, "mode", MODES)
-    _one_of(attrs, "padding", PADDINGS)
+    one_of(attrs, "mode", MODES)
+    one_of(attrs, "padding", PADDINGS)
     flags(attrs, "align_corners")
     return (*x[:2], *grid[1:3])
 
@@ -75,7 +71,7 @@ def _roi_align_shape(attrs: Attrs, x: Shape, rois: Shape, batch: Shape) -> Shape
     image(x)
     require(len(rois) == 2 and rois[1] == 4, f"rois must be (R, 4), got {rois}")
     require(batch == rois[:1], f"batch indices must be {rois[:1]}, got {batch}")
-    _one_of(attrs, "mode", ("avg", "max"))
+    one_of(attrs, "mode", ("avg", "max"))
     numbers(attrs, "spatial_scale")
     flags(attrs, "half_pixel")
     integer(attrs, "sampling_ratio", 0, 2**10)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
 from math import inf, isfinite, isnan
@@ -60,6 +60,18 @@ def numbers(attrs: Attrs, *names: str) -> None:
 def flags(attrs: Attrs, *names: str) -> None:
     for name in names:
         require(isinstance(attrs[name], bool), f"{name} must be True or False, got {attrs[name]!r}")
+
+
+def one_of(attrs: Attrs, name: str, known: Collection[str]) -> str:
+    require(attrs[name] in known, f"{name} must be one of {', '.join(known)}, got {attrs[name]!r}")
+    return attrs[name]
+
+
+def axes_of(attrs: Attrs, x: Shape) -> tuple[int, ...]:
+    require(isinstance(attrs["axes"], tuple), f"axes must be integers, got {attrs['axes']!r}")
+    axes = ints(attrs, "axes", len(attrs["axes"]), 0)
+    require(0 < len(axes) == len({axis for axis in axes if axis < len(x)}), f"axes {axes} are not axes of {x}")
+    return axes
 
 
 def clamp(attrs: Attrs) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..builder import GraphBuilder, with_nodes
-from ..ir import Graph, Node, Quantization, Tensor
+from ..ir import Graph, Node, Tensor
 from ..ops import attributes, selects
 from ..partition import Border
-from .int8 import LOWEST, Levels
+from .int8 import LOWEST
 
 
 def dequantized(graph: Graph) -> Graph:
@@ -36,10 +36,6 @@ def dequantized_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph,
 
 def _plain(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     return tuple(replace(tensor, quantization=None) for tensor in tensors)
-
-
-def _single(levels: Quantization) -> Levels:
-    return levels.scale[0], levels.zero_point[0]
 
 
 class _FloatGraph(GraphBuilder):
@@ -68,7 +64,7 @@ class _FloatGraph(GraphBuilder):
         for tensor in tensors:
             if tensor.quantization:
                 self.named[tensor.name] = self._fresh(f"{tensor.name}/floats")
-                self._dequantize(tensor.name, self.named[tensor.name], tensor.shape, *_single(tensor.quantization))
+                self._dequantize(tensor.name, self.named[tensor.name], tensor.shape, *tensor.quantization.single)
 
     def _cross(self, border: Border) -> Border:
         """A cut inside, where frames may leave or come in: what crosses has been stored, and is read again."""
@@ -88,7 +84,7 @@ class _FloatGraph(GraphBuilder):
     def _add(self, node: Node) -> None:
         inputs = tuple(self.named.get(name, name) for name in node.inputs)
         tensor = self.source.tensors[node.output]
-        levels = tensor.quantization and _single(tensor.quantization)
+        levels = tensor.quantization and tensor.quantization.single
         if node.op == "dequantize" and node.inputs[0] in self.named:
             self._put("reshape", inputs, tensor, {"shape": tensor.shape})
         elif node.op == "dequantize":

@@ -35,7 +35,7 @@ def fuse_attention(editor: GraphEditor, node: Node) -> bool:
     product, scale, added = scores
     (q, q_factor), (k, k_factor) = (_unscaled(editor, name) for name in product.inputs)
     v, shape = node.inputs[1], editor.shapes[product.output]
-    batches = {_shape(editor, name)[:-2] for name in (q, k, v)}
+    batches = {editor.shapes[name][:-2] for name in (q, k, v)}
     fits = shape == editor.shapes[node.inputs[0]] and editor.shapes[softmax.output][-1] == shape[-1]
     if not fits or batches != {shape[:-2]} or not all(_is_float(editor, name) for name in (q, k, v)):
         return False
@@ -65,10 +65,6 @@ def _unscaled(editor: GraphEditor, name: str) -> tuple[str, float]:
     ) is not None:
         name, total = node.inputs[0], total * factor
     return name, total
-
-
-def _shape(editor: GraphEditor, name: str) -> tuple[int, ...]:
-    return editor.constants[name].shape if name in editor.constants else editor.shapes[name]
 
 
 def _is_float(editor: GraphEditor, name: str) -> bool:
@@ -103,7 +99,7 @@ def _scores(editor: GraphEditor, name: str, depth: int) -> Scores | None:
         scores = _scores(editor, node.inputs[0], depth - 1) if factor is not None else None
         return (scores[0], scores[1] * factor, ()) if scores is not None and not scores[2] else None
     for rest, mask in (node.inputs, node.inputs[::-1]):
-        if unclamped(node) and _shape(editor, rest) == editor.shapes[node.output] and _is_float(editor, mask):
+        if unclamped(node) and editor.shapes[rest] == editor.shapes[node.output] and _is_float(editor, mask):
             scores = _scores(editor, rest, depth - 1)
             if scores is not None:
                 return scores[0], scores[1], (*scores[2], (mask, editor.shapes[node.output]))
