@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...errors import ArgumentError
-from .genome import SOURCE, Architecture, Block, check_bits, prune
+from .genome import SOURCE, Architecture, Block, check_bits, prune, random_bits
 
 WIDTH_BITS, KERNEL_BITS = 2, 1
 
@@ -38,11 +38,8 @@ class ConvSpace:
             raise ArgumentError(f"stages: expected some of at least one node, got {self.nodes}")
         if len(self.widths) != 2**WIDTH_BITS or min(self.widths) < 1 or list(self.widths) != sorted(self.widths):
             raise ArgumentError(f"widths: expected {2**WIDTH_BITS} ascending numbers, got {self.widths}")
-        if (
-            len(self.kernels) != 2
-            or self.kernels[0] > self.kernels[1]
-            or any(k < 1 or k % 2 == 0 for k in self.kernels)
-        ):
+        odd = all(kernel > 0 and kernel % 2 for kernel in self.kernels)
+        if len(self.kernels) != 2 or not odd or list(self.kernels) != sorted(self.kernels):
             raise ArgumentError(f"kernels: expected two ascending odd numbers, got {self.kernels}")
         if self.growth <= 0:
             raise ArgumentError(f"growth: expected a number above 0, got {self.growth}")
@@ -69,8 +66,7 @@ class ConvSpace:
         return Architecture("conv", _renumbered(prune(blocks)))
 
     def random(self, random: np.random.Generator) -> tuple[int, ...]:
-        """Bits of a random network: each is 1 with probability 1/2."""
-        return tuple(int(bit) for bit in random.integers(0, 2, self.loci))
+        return random_bits(self.loci, random)
 
     def _stage(self, stage: int, bits: list[int], before: int) -> Iterator[Block]:
         nodes = self.nodes[stage]

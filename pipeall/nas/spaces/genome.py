@@ -168,6 +168,11 @@ def identity(architecture: Architecture, training_genes: Sequence[int]) -> str:
     return repr((architecture, training_genes)).replace("neurons=", "units=")
 
 
+def random_bits(loci: int, random: np.random.Generator) -> tuple[int, ...]:
+    """Bits that are each 1 with probability 1/2."""
+    return tuple(random.integers(0, 2, loci).tolist())
+
+
 def check_bits(bits: Sequence[int], loci: int) -> None:
     if len(bits) != loci:
         raise ArgumentError(f"bits: expected {loci}, got {len(bits)}")

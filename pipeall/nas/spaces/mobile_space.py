@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from ...errors import ArgumentError
-from .genome import SOURCE, Architecture, Block, Convolution, check_bits
+from .genome import SOURCE, Architecture, Block, Convolution, check_bits, random_bits
 
 Blocks = Literal["both", "inverted", "residual"]
 Choice = TypeVar("Choice")
@@ -111,8 +111,7 @@ class MobileSpace:
         )
 
     def random(self, random: np.random.Generator) -> tuple[int, ...]:
-        """Bits of a random network: each is 1 with probability 1/2."""
-        return tuple(int(bit) for bit in random.integers(0, 2, self.loci))
+        return random_bits(self.loci, random)
 
     def loci_of(self, *names: str) -> list[int]:
         """The loci of these fields (``FIELDS``) in all stages; a kind of block that lacks a field has none of it."""
