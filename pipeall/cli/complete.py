@@ -53,11 +53,6 @@ def plans(context: click.Context, parameter: click.Parameter, begun: str) -> lis
     return _items(begun, [*NAMED, *_components(context), *_orders(letters), *together], (".json",))
 
 
-def orders(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Orders of two components or more."""
-    return _items(begun, _orders(list(_components(context).values())))
-
-
 def units(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """The next of several components with commas between them; none twice."""
     *given, last = begun.split(",")

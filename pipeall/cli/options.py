@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
+from itertools import takewhile
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any
@@ -132,13 +133,18 @@ def under(heading: str, *options: Callable) -> Callable:
     return decorate
 
 
-def together(text: str, *options: Callable) -> Callable:
-    """Options that one text in the help is for."""
+def together(text: str, *options: str | tuple) -> Callable:
+    """Options that one text in the help is for: a flag's name, or names, a type and, where there is one, a default."""
 
     def decorate(command: Callable) -> Callable:
         for option in reversed(options):
-            command = option(command)
-            command.__click_params__[-1].help = text
+            if isinstance(option, str):
+                command = click.option(option, is_flag=True, help=text)(command)
+            else:
+                names = list(takewhile(lambda part: isinstance(part, str), option))
+                kind, *default = option[len(names) :]
+                given = {"default": default[0]} if default else {}
+                command = click.option(*names, type=kind, help=text, **given)(command)
         return command
 
     return decorate

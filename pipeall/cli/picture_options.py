@@ -34,13 +34,13 @@ task_options = under(
     click.option("--decoder", type=click.Choice(sorted(DECODERS)), metavar="NAME", help="Such as yolox."),
     together(
         "Least score that counts; boxes that overlap more are one thing.",
-        click.option("--threshold", type=click.FloatRange(0, 1)),
-        click.option("--iou", type=click.FloatRange(0, 1)),
+        ("--threshold", click.FloatRange(0, 1)),
+        ("--iou", click.FloatRange(0, 1)),
     ),
     together(
         "Classes (5) or boxes shown at most; outputs before class 0, such as 1.",
-        click.option("--top", type=click.IntRange(1)),
-        click.option("--first-class", type=int),
+        ("--top", click.IntRange(1)),
+        ("--first-class", int),
     ),
 )
 picture_options = under(
@@ -52,20 +52,18 @@ picture_options = under(
     ),
     together(
         "Side of the input; short side before a crop (8/7 of it).",
-        click.option("--size", type=click.IntRange(1)),
-        click.option("--resize", type=click.IntRange(1)),
+        ("--size", click.IntRange(1)),
+        ("--resize", click.IntRange(1)),
     ),
     together(
-        f"{', '.join(FITS)}; {', '.join(FILTERS)}.",
-        click.option("--fit", type=click.Choice(FITS)),
-        click.option("--filter", type=click.Choice(FILTERS)),
+        f"{', '.join(FITS)}; {', '.join(FILTERS)}.", ("--fit", click.Choice(FITS)), ("--filter", click.Choice(FILTERS))
     ),
     click.option("--channels", type=click.Choice(["RGB", "BGR"]), help="Mean and std are in this order too."),
     together(
         "Values of 0 to 255 become (value / scale - mean) / std.",
-        click.option("--scale", type=float),
-        click.option("--mean", type=THREE),
-        click.option("--std", type=THREE),
+        ("--scale", float),
+        ("--mean", THREE),
+        ("--std", THREE),
     ),
 )
 

@@ -13,7 +13,7 @@ from ..errors import ArgumentError
 from ..files import same_file
 from ..pipeline.live import LiveResult
 from ..tasks import Answer, Box, Mask
-from ..tasks.limbs import limbs
+from ..tasks.labels import limbs
 from . import images, video
 from .fonts import font
 from .images import Image, ImageDraw

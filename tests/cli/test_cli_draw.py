@@ -8,8 +8,7 @@ from build_trees import REPOSITORY, WITH_TESTS, run
 
 from pipeall.media.draw import COLOURS, drawn
 from pipeall.tasks import Answer, Box, Text
-from pipeall.tasks.labels import BLAZE_POINTS, COCO_POINTS, FACE_POINTS, HAND_POINTS, POSE_POINTS
-from pipeall.tasks.limbs import limbs
+from pipeall.tasks.labels import BLAZE_POINTS, COCO_POINTS, FACE_POINTS, HAND_POINTS, POSE_POINTS, limbs
 
 H, W = 400, 600
 GREY = np.full((H, W, 3), 90, np.uint8)

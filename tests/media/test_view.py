@@ -15,8 +15,7 @@ from view_clients import FIGURES, Viewer, asked, becomes, jpeg, threads
 
 from pipeall import ArgumentError
 from pipeall.media import view as view_module
-from pipeall.media.view import CONNECTIONS, PAGE, VIEWERS, View
-from pipeall.media.view_address import parse_view
+from pipeall.media.view import CONNECTIONS, PAGE, VIEWERS, View, parse_view
 
 GREEN = b"\xff\xd8 a JPEG by its first bytes"
 

@@ -30,7 +30,7 @@ from ..options import (
     value_option,
 )
 from ..output import print_json, progress, tracked
-from ..profiles import load_board, measured, times_lines
+from ..plans import load_board, measured, times_lines
 from .bench_text import show
 
 NETS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")  # of paper 001

@@ -8,7 +8,7 @@ from typing import Any
 from ...pipeline.boards.board import Board
 from ...pipeline.measuring.comparison import MAX_LATE, averages
 from ..output import MODES, component_text
-from ..profiles import BUSY
+from ..plans import BUSY
 from ..tables import print_table, print_text
 
 NOTE = "gpu is a CPU stand-in: it shares the cores of the other components, and its figures say nothing about a GPU."

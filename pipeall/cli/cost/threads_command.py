@@ -20,7 +20,7 @@ from .. import complete
 from ..model_argument import load_model, read_network
 from ..options import Command, file_option, finer_option, json_option, positive_option, value_option
 from ..output import print_json, progress, tracked
-from ..profiles import BUSY
+from ..plans import BUSY
 from ..tables import print_table, print_text
 
 

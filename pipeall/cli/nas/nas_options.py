@@ -30,6 +30,7 @@ from ...pipeline.boards.board import Board
 from ..options import Bytes, Numbers, together, under
 
 CYCLES, BUDGET = (1, 2, 4), 30  # so that a search whose size is not given ends in minutes; the paper's are larger
+ONE, NONE = click.IntRange(1), click.IntRange(0)  # at least
 ABOVE_0 = click.FloatRange(min=0, min_open=True, max=float("inf"), max_open=True)
 SHARE = click.FloatRange(0, 1, max_open=True)
 SIZES = {  # options of each space
@@ -43,117 +44,100 @@ space_options = under(
     click.option("--space", type=click.Choice(list(SIZES)), help="Default: conv for pictures, else tree."),
     together(
         "conv: nodes of stages (3,4,4), four widths, filters (3,5).",
-        click.option("--nodes", type=Numbers(int, "3,4,4")),
-        click.option("--widths", type=Numbers(int, "8,16,24,32")),
-        click.option("--kernels", type=Numbers(int, "3,5")),
+        ("--nodes", Numbers(int, "3,4,4")),
+        ("--widths", Numbers(int, "8,16,24,32")),
+        ("--kernels", Numbers(int, "3,5")),
     ),
     together(
         "mobile: stages (3), inverted, residual or both; also widths, kernels.",
-        click.option("--stages", type=click.IntRange(1, 6)),
-        click.option("--blocks", type=click.Choice(["both", "inverted", "residual"])),
+        ("--stages", click.IntRange(1, 6)),
+        ("--blocks", click.Choice(["both", "inverted", "residual"])),
     ),
-    together(
-        "tree: its depth (5), neurons of a block (33).",
-        click.option("--depth", type=click.IntRange(1, 12)),
-        click.option("--neurons", type=click.IntRange(1)),
-    ),
+    together("tree: its depth (5), neurons of a block (33).", ("--depth", click.IntRange(1, 12)), ("--neurons", ONE)),
 )
 target_options = under(
     "What a network has to do on --board",
     together(
-        "Slower networks get a penalty of this weight (0.1).",
-        click.option("--target-fps", type=ABOVE_0),
-        click.option("--target-weight", type=ABOVE_0),
+        "Slower networks get a penalty of this weight (0.1).", ("--target-fps", ABOVE_0), ("--target-weight", ABOVE_0)
     ),
     together(
         "Other networks are not trained.",
-        click.option("--min-fps", type=ABOVE_0),
-        click.option("--max-latency-ms", type=ABOVE_0),
-        click.option("--max-energy-mj", type=ABOVE_0),
+        ("--min-fps", ABOVE_0),
+        ("--max-latency-ms", ABOVE_0),
+        ("--max-energy-mj", ABOVE_0),
     ),
-    together(
-        "Of the board (4GB); the front of error, speed and memory.",
-        click.option("--memory", type=Bytes()),
-        click.option("--pareto", is_flag=True),
-    ),
+    together("Of the board (4GB); the front of error, speed and memory.", ("--memory", Bytes()), "--pareto"),
 )
 training_options = under(
     "How a network is trained",
     together(
         "So many samples only; three numbers of passes (1,2,4).",
-        click.option("--samples", type=click.IntRange(10)),
-        click.option("--cycles", type=Numbers(int, "1,3,5")),
+        ("--samples", click.IntRange(10)),
+        ("--cycles", Numbers(int, "1,3,5")),
     ),
     together(
         "Three learning rates (0.0001,0.01,1); samples of a step (32).",
-        click.option("--lr", type=Numbers(float, "0.01,0.03,0.1")),
-        click.option("--batch", type=click.IntRange(1)),
+        ("--lr", Numbers(float, "0.01,0.03,0.1")),
+        ("--batch", ONE),
     ),
-    together(
-        "Pictures move by pixels, are mirrored, lose a square.",
-        click.option("--crop", type=click.IntRange(0)),
-        click.option("--flip", is_flag=True),
-        click.option("--cutout", type=click.IntRange(0)),
-    ),
+    together("Pictures move by pixels, are mirrored, lose a square.", ("--crop", NONE), "--flip", ("--cutout", NONE)),
     together(
         "Regularization; mixup: its alpha.",
-        click.option("--mixup", type=click.FloatRange(0)),
-        click.option("--label-smoothing", "smoothing", type=SHARE),
-        click.option("--weight-decay", "decay", type=click.FloatRange(0)),
+        ("--mixup", click.FloatRange(0)),
+        ("--label-smoothing", "smoothing", SHARE),
+        ("--weight-decay", "decay", click.FloatRange(0)),
     ),
     together(
         "mobile: begin with an .onnx, with shared weights.",
-        click.option("--pretrained", metavar="FILE"),
-        click.option("--supernet", type=click.IntRange(1)),
-        click.option("--tune", type=click.IntRange(0)),
+        ("--pretrained", str),
+        ("--supernet", ONE),
+        ("--tune", NONE),
     ),
     together(
         "Networks whose weights a child tries (1); more passes for the winner.",
-        click.option("--inherit", type=click.IntRange(0)),
-        click.option("--finish", type=click.IntRange(0), default=0),
+        ("--inherit", NONE),
+        ("--finish", NONE, 0),
     ),
     together(
         "Share to remove; below which error; it improves F.",
-        click.option("--prune", type=SHARE),
-        click.option("--prune-below", type=ABOVE_0),
-        click.option("--prune-reward", is_flag=True),
+        ("--prune", SHARE),
+        ("--prune-below", ABOVE_0),
+        "--prune-reward",
     ),
 )
 evolution_options = under(
     "How networks are searched",
     together(
         "Networks at a time (10); at most (10); in all (30).",
-        click.option("--population", type=click.IntRange(2)),
-        click.option("--generations", type=click.IntRange(0)),
-        click.option("--budget", type=click.IntRange(1)),
+        ("--population", click.IntRange(2)),
+        ("--generations", NONE),
+        ("--budget", ONE),
     ),
     together(
-        "Proposals of a model that may fail (20); of local search (10).",
-        click.option("--guided", type=click.IntRange(0)),
-        click.option("--instances", type=click.IntRange(1)),
+        "Proposals of a model that may fail (20); of local search (10).", ("--guided", NONE), ("--instances", ONE)
     ),
     together(
         "Rates (default: genes); chance that fixes a bit at 0.",
-        click.option("--crossover", type=click.FloatRange(0, 1)),
-        click.option("--mutation", type=click.FloatRange(0, 1)),
-        click.option("--sever", type=click.FloatRange(0.5, 1)),
+        ("--crossover", click.FloatRange(0, 1)),
+        ("--mutation", click.FloatRange(0, 1)),
+        ("--sever", click.FloatRange(0.5, 1)),
     ),
     together(
         f"First networks: by {', '.join(PROXIES)}; mobile: known ones.",
-        click.option("--proxy", type=click.Choice(list(PROXIES))),
-        click.option("--presets", is_flag=True),
+        ("--proxy", click.Choice(list(PROXIES))),
+        "--presets",
     ),
     together(
         "The best 1 / N go on; end predicted, at F (0).",
-        click.option("--halving", type=click.IntRange(2)),
-        click.option("--stop", type=click.Choice(["generations", "predicted"])),
-        click.option("--threshold", type=float),
+        ("--halving", click.IntRange(2)),
+        ("--stop", click.Choice(["generations", "predicted"])),
+        ("--threshold", float),
     ),
     together(
         "edge of chaos (lambda or sweep) or random; F corrected, printed.",
-        click.option("--start", type=click.Choice(["edge", "random"])),
-        click.option("--lambda", "lam"),
-        click.option("--fitness", type=click.Choice(["corrected", "printed"]), default="corrected"),
+        ("--start", click.Choice(["edge", "random"])),
+        ("--lambda", "lam", str),
+        ("--fitness", click.Choice(["corrected", "printed"]), "corrected"),
     ),
 )
 

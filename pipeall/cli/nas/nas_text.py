@@ -12,7 +12,7 @@ from ...nas.search.evolve import Generation
 from ...nas.spaces.genome import Candidate
 from ...nas.training.fitness import Baseline, printed_score
 from ...nas.training.score import Score
-from ..profiles import fps_text
+from ..plans import fps_text
 from ..tables import print_table, print_text
 
 

@@ -17,7 +17,7 @@ from ..bench.bench_command import NETS
 from ..model_argument import load_model
 from ..options import Command, file_option, json_option, model_options, seconds_option
 from ..output import print_json, progress
-from ..profiles import times_lines
+from ..plans import times_lines
 from ..tables import print_table, print_text
 
 

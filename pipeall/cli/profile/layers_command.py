@@ -23,8 +23,7 @@ from ..options import (
     units_option,
 )
 from ..output import print_json, progress, shape_text
-from ..plans import unit_names
-from ..profiles import write_tuning
+from ..plans import unit_names, write_tuning
 from ..tables import print_table
 
 

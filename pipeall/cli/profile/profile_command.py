@@ -30,8 +30,7 @@ from ..options import (
     units_option,
 )
 from ..output import print_json, progress
-from ..plans import unit_names
-from ..profiles import load_board, measured, times_lines, write_tuning
+from ..plans import load_board, measured, times_lines, unit_names, write_tuning
 from ..tables import print_table, print_text
 from .board_command import board
 from .layers_command import layers

@@ -15,7 +15,7 @@ from .. import complete
 from ..model_argument import load_model
 from ..options import Command, export_option, json_option, model_options, models_argument
 from ..output import print_json, progress
-from ..profiles import write_tuning
+from ..plans import write_tuning
 from ..tables import print_table
 
 

@@ -10,8 +10,7 @@ import click
 import numpy as np
 
 from ...media import images
-from ...media.view import View
-from ...media.view_address import parse_view
+from ...media.view import View, parse_view
 from ...pipeline.live import LiveResult
 from ...pipeline.pipeline import Pipeline
 from .run_text import summary

@@ -39,8 +39,7 @@ from ..options import (
     units_option,
 )
 from ..output import print_json, progress, tracked
-from ..plans import unit_names
-from ..profiles import load_board, measured
+from ..plans import load_board, measured, unit_names
 from ..tables import print_text
 from .search_text import halves_lines, precision_lines, result_line, show
 

@@ -14,7 +14,7 @@ from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.plan_table import PredictedPlan
 from ...pipeline.planning.profile import Profile, disturbed
 from ...pipeline.planning.uncertainty import interval
-from ..profiles import BUSY, fps_text, times_lines
+from ..plans import BUSY, fps_text, times_lines
 from ..tables import print_table, print_text
 
 PREDICTED = ["plan", ">period ms", ">predicted FPS", ">latency ms"]

@@ -30,8 +30,7 @@ from ..options import (
     seed_option,
 )
 from ..output import MODES, print_json, progress
-from ..plans import plan_option, read_plan
-from ..profiles import load_board, times_lines
+from ..plans import load_board, plan_option, read_plan, times_lines
 from ..tables import print_table, print_text
 
 

@@ -62,8 +62,8 @@ def train() -> None:
     click.option("--hidden", default="128", show_default=True, help="Neurons of the hidden layers, such as 512-256."),
     together(
         f"{', '.join(ACTIVATIONS)} (relu); {', '.join((*OUTPUTS, SOFTMAX))}.",
-        click.option("--activation", type=click.Choice(tuple(ACTIVATIONS)), default="relu"),
-        click.option("--output", type=click.Choice((*OUTPUTS, SOFTMAX)), default=SOFTMAX),
+        ("--activation", click.Choice(tuple(ACTIVATIONS)), "relu"),
+        ("--output", click.Choice((*OUTPUTS, SOFTMAX)), SOFTMAX),
     ),
     click.option("--loss", type=click.Choice(LOSSES), help="Default: squared for a linear output."),
     click.option("--targets", type=click.IntRange(1), default=1, help="How many last columns of a .csv are targets."),
@@ -72,13 +72,13 @@ def train() -> None:
     "The training",
     together(
         "Passes over the samples (10); samples of an iteration (32).",
-        click.option("--epochs", type=click.IntRange(1), default=10),
-        click.option("--batch", type=click.IntRange(1), default=32),
+        ("--epochs", click.IntRange(1), 10),
+        ("--batch", click.IntRange(1), 32),
     ),
     together(
         "Share that chooses the best epoch; end so many after it.",
-        click.option("--validation", type=SHARE),
-        click.option("--patience", type=click.IntRange(1)),
+        ("--validation", SHARE),
+        ("--patience", click.IntRange(1)),
     ),
     click.option("--tensorboard", metavar="FOLDER", help="Event files with the figures of every epoch."),
 )
@@ -88,40 +88,31 @@ def train() -> None:
     positive_option("--lr", help="Learning rate; default 0.1 for sgd, else 0.001."),
     together(
         "Momentum is sgd's; clip is a gradient's longest norm.",
-        click.option("--momentum", type=MOMENTUM),
-        click.option("--weight-decay", "decay", type=float),
-        click.option("--clip", type=float),
+        ("--momentum", MOMENTUM),
+        ("--weight-decay", "decay", float),
+        ("--clip", float),
     ),
     together(
         f"{', '.join(SCHEDULES)}; a step is 10 epochs, by 0.1.",
-        click.option("--schedule", type=click.Choice(SCHEDULES), default="constant"),
-        click.option("--step-epochs", "every", type=click.IntRange(1)),
-        click.option("--step-factor", "factor", type=float),
+        ("--schedule", click.Choice(SCHEDULES), "constant"),
+        ("--step-epochs", "every", click.IntRange(1)),
+        ("--step-factor", "factor", float),
     ),
-    together(
-        "Of adam and adamw (0.9, 0.999, 1e-8).",
-        click.option("--beta1", type=float),
-        click.option("--beta2", type=float),
-        click.option("--epsilon", type=float),
-    ),
+    together("Of adam and adamw (0.9, 0.999, 1e-8).", ("--beta1", float), ("--beta2", float), ("--epsilon", float)),
 )
 @under(
     "Ranks and engine",
     click.option("--mode", type=click.Choice(MODES), default="full", show_default=True, help="How ranks split layers."),
     together(
         f"Ghost neurons of a side (1); gradients: {', '.join(GHOST_GRADIENTS)}.",
-        click.option("--ghost-width", type=click.IntRange(1), default=1),
-        click.option("--ghost-gradient", type=click.Choice(GHOST_GRADIENTS), default="drop"),
+        ("--ghost-width", click.IntRange(1), 1),
+        ("--ghost-gradient", click.Choice(GHOST_GRADIENTS), "drop"),
     ),
-    together(
-        "Rank 0 holds no neurons; the same bits on any number of ranks.",
-        click.option("--master", is_flag=True),
-        click.option("--bit-equal", is_flag=True),
-    ),
+    together("Rank 0 holds no neurons; the same bits on any number of ranks.", "--master", "--bit-equal"),
     together(
         "pipeall or numpy; float32 or float64.",
-        click.option("--engine", type=click.Choice(("pipeall", "numpy")), default="pipeall"),
-        click.option("--dtype", type=click.Choice(("float32", "float64")), default="float32"),
+        ("--engine", click.Choice(("pipeall", "numpy")), "pipeall"),
+        ("--dtype", click.Choice(("float32", "float64")), "float32"),
     ),
     click.option(
         "--threads",
