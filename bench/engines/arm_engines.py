@@ -74,7 +74,7 @@ def main() -> None:
                 ratios = [a / b for a, b in zip(ms, theirs, strict=True)]
                 record.add(CORES[soc], engine, *theirs, geometric_mean(ratios), max(ratios))
         record.say(FITTED)
-        record.say("Ratios are of pipeall's times, in the first row of a core, by those of the row.")
+        record.say("Ratios: pipeall's time (the first row of a core) by the row's time.")
 
 
 if __name__ == "__main__":
