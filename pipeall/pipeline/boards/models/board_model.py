@@ -163,6 +163,7 @@ class BoardModel:
             if name not in known:
                 part = name.precision and self.components.get(name.component)
                 lacks = f" (nothing known of its {part.core_type} in {name.precision})" if part else ""
+                lacks = " (whole components alone have times)" if name.cores else lacks
                 raise ArgumentError(f"unit {name!r}: expected one of the model {self.name}{lacks}: {', '.join(known)}")
         measured = next((network for network in self.networks if network.fits(graph)), None)
         times = {unit: self._times(unit, ms, measured) for unit, ms in self._predicted(graph, names).items()}
