@@ -36,7 +36,7 @@ def test_windows_of_few_channels(layer, isa):
     expected = np.clip(np.rint(real) + Y[1], -128, 127)
     out = expected.shape[:2]
     params = dict(kernel=kernel, strides=strides, pads=(top, left, bottom, right), dilations=(1, 1), groups=1,
-                  levels=(X, Y), scales=tuple(scales.tolist()), lo=-np.inf, hi=np.inf)  # fmt: skip
+                  qparams=(X, Y), scales=tuple(scales.tolist()), lo=-np.inf, hi=np.inf)  # fmt: skip
     source, target = View(SLOT_IN, 0, h, w, channels, channels, "int8"), View(SLOT_OUT, 0, *out, 9, 9, "int8")
     for threads in (1, 3):
         program = CpuProgram(choose((isa, "ref"), "any"), (-1,) * threads, "test", (0, x.size, target.elements))

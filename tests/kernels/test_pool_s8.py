@@ -39,7 +39,7 @@ def pooled(x, params, mean, shape, isa, threads):
     """By the native step, on views with a gap of 3 bytes behind each pixel, which stay as they are."""
     (h, w, c), (tall, wide, _) = x.shape, shape
     source, target = View(SLOT_IN, 0, h, w, c, c + 3, "int8"), View(SLOT_OUT, 0, tall, wide, c, c + 3, "int8")
-    step = Step("avgpool" if mean else "maxpool", "p", (source,), target, params | {"levels": LEVELS})
+    step = Step("avgpool" if mean else "maxpool", "p", (source,), target, params | {"qparams": LEVELS})
     sizes = 64, h * w * (c + 3), tall * wide * (c + 3)
     program = CpuProgram(choose((isa, "ref"), "any core"), (-1,) * threads, "test", sizes)
     program.add(step, None)

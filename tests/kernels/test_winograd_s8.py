@@ -33,7 +33,7 @@ def step_of(size, r, relu=False, **after):
     weight = random.integers(-127, 128, (c_out, c_in // groups, r, r)).astype(np.int8)
     scales = random.uniform(1, 3, c_out).astype(np.float32) / np.float32(70 * (c_in // groups) ** 0.5 * r)
     bias = random.uniform(-30, 30, c_out).astype(np.float32)
-    params = dict(kernel=(r, r), strides=(1, 1), pads=pads, dilations=(1, 1), groups=groups, levels=(X, Y),
+    params = dict(kernel=(r, r), strides=(1, 1), pads=pads, dilations=(1, 1), groups=groups, qparams=(X, Y),
                   scales=tuple(scales.tolist()), lo=0.0 if relu else -np.inf, hi=np.inf, **after)  # fmt: skip
     out = h + pads[0] + pads[2] - r + 1, w + pads[1] + pads[3] - r + 1
     source = View(SLOT_IN, GUARD, h, w, c_in, c_in + GAP, "int8")
@@ -64,7 +64,7 @@ def run(step, x, residual, algorithm, isa, threads=1):
 
 def exact(step, x):
     """Of each output its real number over the output's scale, and the sum of the magnitudes that Winograd rounds."""
-    (x_scale, x_zero), (y_scale, _) = step.params["levels"]
+    (x_scale, x_zero), (y_scale, _) = step.params["qparams"]
     groups, pads, (r, _) = step.params["groups"], step.params["pads"], step.params["kernel"]
     factor = x_scale * np.array(step.params["scales"], np.float64).reshape(-1, 1, 1, 1) / y_scale
     weight, bias = step.weight * factor, step.bias.reshape(-1, 1, 1) / y_scale
@@ -113,7 +113,7 @@ def test_what_follows(isa):
         random = np.random.default_rng(1)
         table = random.integers(-128, 128, 256).astype(np.int8)
         residual = random.integers(-128, 128, (plain.dst.c, plain.dst.h, plain.dst.w), np.int8)
-        add = {"levels": ((0.5, 3), (0.25, -5), (1.0, 9)), "lo": -np.inf, "hi": np.inf}
+        add = {"qparams": ((0.5, 3), (0.25, -5), (1.0, 9)), "lo": -np.inf, "hi": np.inf}
         where = replace(
             plain.dst, base=SLOT_IN, offset=2 * GUARD + plain.src[0].h * plain.src[0].w * plain.src[0].stride
         )

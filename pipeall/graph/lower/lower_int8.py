@@ -19,12 +19,12 @@ ENTRIES = np.arange(-128, 128)
 Table = np.ndarray  # of the 256 integers that those of a tensor become, the lowest first
 
 
-def levels(to: Lowering, node: Node) -> dict[str, Any]:
+def qparams(to: Lowering, node: Node) -> dict[str, Any]:
     """Of a step: scale and zero point of each operand and of the result, if that is of integers, and of a layer the
     scale of each output's weights; nothing where the node does not compute with integers."""
     if not on_integers(to, node):
         return {}
-    params: dict[str, Any] = {"levels": tuple(of.single for of in _quantizations(to, node))}
+    params: dict[str, Any] = {"qparams": tuple(of.single for of in _quantizations(to, node))}
     if has(node.op, Trait.INT8_WEIGHTS):
         params["scales"] = to.graph.qparams[node.inputs[1]].scale
     return params
@@ -53,7 +53,7 @@ def _stored(floats: np.ndarray, of: tuple[float, int]) -> Table:
 
 def _table(to: Lowering, node: Node) -> Table:
     """A function of one element."""
-    x, y = levels(to, node)["levels"]
+    x, y = qparams(to, node)["qparams"]
     parameters = [np.float32(node.attrs[name]) for name in UNARY[node.op].parameters]
     with np.errstate(all="ignore"):
         return _stored(UNARY[node.op].compute(_floats(ENTRIES, x), *parameters), y)
@@ -61,9 +61,9 @@ def _table(to: Lowering, node: Node) -> Table:
 
 def _table_of_two(to: Lowering, node: Node, tables: Mapping[str, Table]) -> Table:
     """A sum or product of functions of one element."""
-    a, b = (_floats(tables[x], of) for x, of in zip(node.inputs, levels(to, node)["levels"][:-1], strict=True))
+    a, b = (_floats(tables[x], of) for x, of in zip(node.inputs, qparams(to, node)["qparams"][:-1], strict=True))
     made = (a + b if node.op == "add" else a * b).clip(node.attrs["lo"], node.attrs["hi"])
-    return _stored(made, levels(to, node)["levels"][-1])
+    return _stored(made, qparams(to, node)["qparams"][-1])
 
 
 def _only_consumers(to: Lowering, name: str) -> tuple[Node, ...]:
@@ -126,11 +126,11 @@ def absorbed(to: Lowering, node: Node) -> tuple[Node, list[str], dict[str, Any]]
         others = [name for name in consumers[0].inputs if name != last.output]
         here = [name for name in others if name in to.done and to.shape(name) == to.shape(last.output)]
         if len(here) == 1 and to.lies_as_pixels(consumers[0]):
-            own, *rest = levels(to, consumers[0])["levels"]
+            own, *rest = qparams(to, consumers[0])["qparams"]
             if consumers[0].inputs[0] != last.output:
                 own, rest[0] = rest[0], own
             last, added = consumers[0], here
-            params["add"] = {"levels": (own, *rest), "lo": last.attrs["lo"], "hi": last.attrs["hi"]}
+            params["add"] = {"qparams": (own, *rest), "lo": last.attrs["lo"], "hi": last.attrs["hi"]}
             behind = [*behind, last]
     to.done |= {other.output for other in behind}
     return last, added, params
@@ -141,7 +141,7 @@ def _of_two(to: Lowering, node: Node) -> None:
     full = next((to.places[n] for n in node.inputs if n in to.places and to.shape(n) == shape), None)
     order = order_of(full) if full is not None else to.natural(node.output)
     src = [broadcast(to.operand(name, order), shape) for name in node.inputs]
-    params = {"op": node.op, "lo": node.attrs["lo"], "hi": node.attrs["hi"], **levels(to, node)}
+    params = {"op": node.op, "lo": node.attrs["lo"], "hi": node.attrs["hi"], **qparams(to, node)}
     to.step("integers", node, src, to.target(node, order), params)
 
 
@@ -154,7 +154,7 @@ def stored(to: Lowering, node: Node) -> None:
 
 def _softmax(to: Lowering, node: Node) -> None:
     at = to.places[to.activation(node)]
-    params = {"axis": node.attrs["axis"], **levels(to, node)}
+    params = {"axis": node.attrs["axis"], **qparams(to, node)}
     to.step("softmax_nd", node, (at,), to.target(node, order_of(at)), params)
 
 

@@ -12,7 +12,7 @@ from ...steps import Strided
 from ..ir import Node
 from ..ops.movement_ops import pad_indices
 from ..ops.sampling_ops import taps
-from . import lower_int8 as lower_integers
+from . import lower_int8
 from .lowering import MAX_COPY_DIMS, Lowering
 from .strides import broadcast, constant, cut, from_index, order_of, permuted, pixels, place, reaching, reshaped
 
@@ -162,8 +162,8 @@ def resize(to: Lowering, node: Node) -> None:
         _repeated(to, node, x, dst)
         return
     tables = {axis: (index.astype(np.int32), weights.astype(np.float32)) for axis, (index, weights) in taps_of.items()}
-    levels = {} if node.attrs["mode"] == "nearest" else lower_integers.levels(to, node)
-    to.step("resize", node, (x,), dst, {"taps": tables} | levels)
+    params = {} if node.attrs["mode"] == "nearest" else lower_int8.qparams(to, node)
+    to.step("resize", node, (x,), dst, {"taps": tables} | params)
 
 
 def _repeats(index: np.ndarray, size: int) -> bool:

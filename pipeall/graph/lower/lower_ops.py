@@ -13,8 +13,7 @@ from ...steps import Strided, View
 from ..ir import Node
 from ..ops import OPS, Trait, attributes, has, infer_type
 from ..pointwise import BINARY, UNARY
-from . import lower_int8 as lower_integers
-from . import lower_movement as lower_moves
+from . import lower_int8, lower_movement
 from .lower_deconv import deconv
 from .lowering import Lowering
 from .strides import (
@@ -43,7 +42,7 @@ def emit(to: Lowering, node: Node) -> None:
     """Appends a node's steps. Raises ModelError where no step computes it."""
     if node.op not in OPS:
         raise ModelError(f"node {node.name!r}: no device computes op {node.op!r}; known: {', '.join(OPS)}")
-    quantized = lower_integers.on_integers(to, node) and node.op != "quantize"
+    quantized = lower_int8.on_integers(to, node) and node.op != "quantize"
     types = [FLOAT if quantized else to.type_of(name) for name in node.inputs]  # what an op means is of real numbers
     said = FLOAT if quantized else to.type_of(node.output)
     if node.op != "cast":
@@ -51,7 +50,7 @@ def emit(to: Lowering, node: Node) -> None:
     made = infer_type(node.op, node.attrs, types, node.name)
     if made != said:
         raise ModelError(f"node {node.name!r} ({node.op}): expected an output of {made}, got {said}")
-    rule = lower_integers.RULES.get(node.op) if quantized else None
+    rule = lower_int8.RULES.get(node.op) if quantized else None
     (rule or RULES.get(node.op, general))(to, node)
 
 
@@ -85,7 +84,7 @@ def general(to: Lowering, node: Node) -> None:
 def gather(to: Lowering, node: Node) -> None:
     """Indices that are known and evenly spaced only look."""
     name, axis, index = node.inputs[0], node.attrs["axis"], to.graph.constants.get(node.inputs[1])
-    at = lower_moves.gathered(to.places[name], axis, index) if name in to.places and index is not None else None
+    at = lower_movement.gathered(to.places[name], axis, index) if name in to.places and index is not None else None
     if at is None:
         general(to, node)
     else:
@@ -108,14 +107,14 @@ def plain(to: Lowering, node: Node) -> None:
     out = pixels(to.target(node))
     each = zip(*(images(view, count) for view in (x, out)), strict=True) if node.op != "lrn" else [(x, out)]
     for a, b in each:
-        to.step(node.op, node, (a,), b, attrs_of(node, *PLAIN[node.op]) | lower_integers.levels(to, node))
+        to.step(node.op, node, (a,), b, attrs_of(node, *PLAIN[node.op]) | lower_int8.qparams(to, node))
 
 
 def conv(to: Lowering, node: Node) -> None:
     src = [to.pixels(node, index) for index in (0, *range(3, len(node.inputs)))]
-    last, more = node, lower_integers.levels(to, node)
+    last, more = node, lower_int8.qparams(to, node)
     if to.tensor(node.output).quantization is not None:
-        last, added, fused = lower_integers.absorbed(to, node)
+        last, added, fused = lower_int8.absorbed(to, node)
         src, more = [*src, *(to.pixels(last, last.inputs.index(name)) for name in added)], more | fused
     out, weight, count = pixels(to.target(last)), to.constant(node, 1), to.shape(node.output)[0]
     attrs = attrs_of(node, "strides", "pads", "dilations", "groups", "lo", "hi")
@@ -150,7 +149,7 @@ def fc(to: Lowering, node: Node) -> None:
     elif view is None:
         view = rows(to.contiguous(name), axis)
     channels = weight.shape[1] // prod(kernel)
-    params = {"kernel": kernel, **attrs, **lower_integers.levels(to, node)}
+    params = {"kernel": kernel, **attrs, **lower_int8.qparams(to, node)}
     to.step("conv", node, (view,), out, params, weight.reshape(-1, channels, *kernel), to.constant(node, 2))
 
 
@@ -352,13 +351,13 @@ RULES: dict[str, Callable[[Lowering, Node], None]] = {
     "gather": gather,
     "softmax": softmax,
     "layernorm": layernorm,
-    "concat": lower_moves.concat,
-    "reshape": lower_moves.reshape,
-    "transpose": lower_moves.transpose,
-    "slice": lower_moves.slice_,
-    "expand": lower_moves.expand,
-    "pad": lower_moves.pad,
+    "concat": lower_movement.concat,
+    "reshape": lower_movement.reshape,
+    "transpose": lower_movement.transpose,
+    "slice": lower_movement.slice_,
+    "expand": lower_movement.expand,
+    "pad": lower_movement.pad,
     "picture": picture,
-    **dict.fromkeys(("quantize", "dequantize"), lower_integers.stored),
-    "resize": lower_moves.resize,
+    **dict.fromkeys(("quantize", "dequantize"), lower_int8.stored),
+    "resize": lower_movement.resize,
 }

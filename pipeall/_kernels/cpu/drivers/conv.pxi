@@ -178,8 +178,8 @@ cdef object transformed_weights(CpuProgram self, const pa_winograd_op *op, bint 
 
 cdef object fill_winograd_s8(CpuProgram self, step, pa_winograd_op *op):
     """The convolution in float32 that one on integers is, its residual being the epilogue's."""
-    levels_fit(self, step, step.params["levels"])
-    (_, op.s8.src_zero), (_, op.s8.dst_zero) = step.params["levels"]
+    qparams_fit(self, step, step.params["qparams"])
+    (_, op.s8.src_zero), (_, op.s8.dst_zero) = step.params["qparams"]
     op.s8.dequantize, op.s8.quantize = self.row_of(step, "dequantize", "s8"), self.row_of(step, "quantize", "s8")
     fill_epilogue(self, step, &op.s8.epilogue)
     real = in_quanta(step)
@@ -189,7 +189,7 @@ cdef object fill_winograd_s8(CpuProgram self, step, pa_winograd_op *op):
 
 def in_quanta(step):
     """A convolution on integers as one in float32, from integers less their zero point to multiples of the output's scale."""
-    (x_scale, _), (y_scale, _) = step.params["levels"]
+    (x_scale, _), (y_scale, _) = step.params["qparams"]
     weight = weights_s8(step)
     factor = np.float64(x_scale) / y_scale * np.asarray(step.params["scales"], np.float64)
     bounds = {name: step.params[name] / y_scale for name in ("lo", "hi")}

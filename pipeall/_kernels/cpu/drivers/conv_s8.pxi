@@ -8,7 +8,7 @@ cdef int add_conv_s8(CpuProgram self, step) except -1:
     cdef pa_conv_op *conv = &op.conv
     cdef const pa_kernel_row *row
     p = step.params
-    levels_fit(self, step, p["levels"])
+    qparams_fit(self, step, p["qparams"])
     op.depthwise, op.float_dst = is_depthwise(step), step.dst.dtype == "float32"
     types_are(self, step, {"src": ("int8",), "dst": ("int8",) if op.depthwise else ("int8", "float32")})
     plain = not op.float_dst or (len(step.src) == 1 and "table" not in p)
@@ -22,7 +22,7 @@ cdef int add_conv_s8(CpuProgram self, step) except -1:
     if op.float_dst:
         op.to = pa_requantize(lo=p["lo"], hi=p["hi"], zero=0)
     else:
-        op.to = requantized(p["levels"], p["lo"], p["hi"])
+        op.to = requantized(p["qparams"], p["lo"], p["hi"])
     pa_conv_s8_plan(op, self.threads)
     key = (id(step.weight), id(step.bias), "s8", <uintptr_t>row, conv.groups, conv.tap_rows, op.float_dst)
     weights = self.packed.get(key)
@@ -42,7 +42,7 @@ cdef int fill_epilogue(CpuProgram self, step, pa_epilogue_s8 *to) except -1:
         to.lut = self.row_of(step, "lut", "s8")
     self.check((len(step.src) > 1) == ("add" in step.params), step, "a residual where there is a sum", len(step.src))
     if len(step.src) > 1:
-        levels_fit(self, step, step.params["add"]["levels"])
+        qparams_fit(self, step, step.params["add"]["qparams"])
         to.residual, to.sum = self.view(step, step.src[1]), binary_s8(step, "add", step.params["add"])
         to.add = self.row_of(step, "add", "s8")
     return 0
@@ -63,7 +63,7 @@ class WeightsS8:
 
     def __init__(self, program, step, groups, nr, nbytes):
         self.source = step.weight, step.bias
-        (x_scale, x_zero), *made = step.params["levels"]
+        (x_scale, x_zero), *made = step.params["qparams"]
         y_scale = made[0][0] if made else 1.0  # of integers; real numbers are what they are
         count = step.dst.c
         self.integers = weights_s8(step)

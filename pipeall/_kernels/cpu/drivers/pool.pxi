@@ -23,9 +23,9 @@ cdef int add_pool_s8(CpuProgram self, step, bint average) except -1:
     op.average, op.count_pads = average, average and step.params["count_include_pad"]
     op.pad_bottom, op.pad_right = step.params["pads"][2:]
     if average:
-        levels_fit(self, step, step.params["levels"])
-        (x_scale, x_zero), (y_scale, _) = step.params["levels"]
-        op.a_zero, op.factor, op.to = x_zero, x_scale / y_scale, requantized(step.params["levels"])
+        qparams_fit(self, step, step.params["qparams"])
+        (x_scale, x_zero), (y_scale, _) = step.params["qparams"]
+        op.a_zero, op.factor, op.to = x_zero, x_scale / y_scale, requantized(step.params["qparams"])
     self.append(pa_pool_s8_step, op, 0)
     return 0
 

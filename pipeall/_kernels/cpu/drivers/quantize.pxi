@@ -1,17 +1,17 @@
-# Part of kernels.pyx: steps on 8-bit integers that stand for real numbers. A step's "levels" are the scale and zero point of
+# Part of kernels.pyx: steps on 8-bit integers that stand for real numbers. A step's "qparams" are the scale and zero point of
 # each operand and then of the result.
 
 
-cdef int levels_fit(CpuProgram self, step, levels, int64_t least=-128, int64_t most=127) except -1:
-    for scale, zero in levels:
+cdef int qparams_fit(CpuProgram self, step, qparams, int64_t least=-128, int64_t most=127) except -1:
+    for scale, zero in qparams:
         self.check(0 < scale < inf, step, "a finite scale above 0", scale)
         self.check(least <= zero <= most, step, f"a zero point from {least} to {most}", zero)
     return 0
 
 
-cdef pa_requantize requantized(levels, lo=-inf, hi=inf) except *:
+cdef pa_requantize requantized(qparams, lo=-inf, hi=inf) except *:
     """How results are stored: between ``lo`` and ``hi``, in real numbers, where that is less than all levels."""
-    scale, zero = levels[-1]
+    scale, zero = qparams[-1]
     bounds = [float(np.clip(np.rint(bound / scale), -128 - zero, 127 - zero)) for bound in (lo, hi)]
     return pa_requantize(lo=bounds[0], hi=bounds[1], zero=zero)
 
@@ -29,7 +29,7 @@ cdef pa_quantize_op *new_quantize(CpuProgram self, step, int form, sources, resu
 
 def add_quantize(CpuProgram self, step):
     cdef pa_quantize_op *op = new_quantize(self, step, PA_QUANTIZE, ("float32",), ("int8", "uint8"))
-    levels_fit(self, step, [(step.params["scale"], step.params["zero"])], -128, 255)
+    qparams_fit(self, step, [(step.params["scale"], step.params["zero"])], -128, 255)
     op.scale, op.zero = step.params["scale"], step.params["zero"]
     op.quantize = self.row_of(step, "quantize", "s8")
     pa_quantize_plan(op)
@@ -38,7 +38,7 @@ def add_quantize(CpuProgram self, step):
 
 def add_dequantize(CpuProgram self, step):
     cdef pa_quantize_op *op = new_quantize(self, step, PA_DEQUANTIZE, ("int8", "uint8", "int32"), ("float32",))
-    levels_fit(self, step, [(step.params["scale"], step.params["zero"])], -2**31, 2**31 - 1)
+    qparams_fit(self, step, [(step.params["scale"], step.params["zero"])], -2**31, 2**31 - 1)
     op.scale, op.zero = step.params["scale"], step.params["zero"]
     op.dequantize = self.row_of(step, "dequantize", "s8")
     pa_quantize_plan(op)
@@ -62,11 +62,11 @@ def add_table(CpuProgram self, step):
 
 cdef pa_binary_s8_args binary_s8(step, name, params) except *:
     cdef pa_binary_s8_args args
-    (a_scale, args.a_zero), (b_scale, args.b_zero), (y_scale, _) = params["levels"]
+    (a_scale, args.a_zero), (b_scale, args.b_zero), (y_scale, _) = params["qparams"]
     args.a_factor, args.b_factor = a_scale / y_scale, b_scale / y_scale
     if name == "mul":
         args.a_factor = args.b_factor = a_scale * b_scale / y_scale
-    args.to = requantized(params["levels"], params["lo"], params["hi"])
+    args.to = requantized(params["qparams"], params["lo"], params["hi"])
     return args
 
 
@@ -74,7 +74,7 @@ def add_integers(CpuProgram self, step):
     cdef pa_quantize_op *op = new_quantize(self, step, PA_INTEGERS, ("int8",), ("int8",))
     name = step.params["op"]
     self.check(name in ("add", "mul"), step, "add or mul", name)
-    levels_fit(self, step, step.params["levels"])
+    qparams_fit(self, step, step.params["qparams"])
     op.args = binary_s8(step, name, step.params)
     op.integers = self.row_of(step, name, "s8")
     pa_quantize_plan(op)

@@ -14,19 +14,19 @@ cdef object table(CpuProgram self, step, array, dtype, str what):
 
 cdef object into_quanta(CpuProgram self, step):
     """By what the weights of one axis are multiplied, so that sums of integers are quanta of the output."""
-    if "levels" not in step.params:
+    if "qparams" not in step.params:
         return 1
-    levels_fit(self, step, step.params["levels"])
-    (x_scale, _), (y_scale, _) = step.params["levels"]
+    qparams_fit(self, step, step.params["qparams"])
+    (x_scale, _), (y_scale, _) = step.params["qparams"]
     return np.float64(x_scale) / y_scale
 
 
 cdef int fill_resize_s8(CpuProgram self, step, pa_resize_op *op) except -1:
-    if "levels" not in step.params:
+    if "qparams" not in step.params:
         return self.check(step.dst.dtype == "float32", step, "float32, where taps have weights", step.dst.dtype)
     self.check(step.dst.dtype == "int8", step, "int8, where there are levels", step.dst.dtype)
     self.check(len(step.params["taps"]) <= 2, step, "taps of two axes at most", len(step.params["taps"]))
-    (_, op.s8.src_zero), (_, op.s8.dst_zero) = step.params["levels"]
+    (_, op.s8.src_zero), (_, op.s8.dst_zero) = step.params["qparams"]
     op.s8.dequantize = self.row_of(step, "dequantize", "s8")
     op.s8.quantize = self.row_of(step, "quantize", "s8")
     return 0

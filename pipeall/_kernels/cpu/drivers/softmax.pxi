@@ -32,8 +32,8 @@ cdef int add_softmax_s8(CpuProgram self, step) except -1:
     self.check(step.kind == "softmax_nd", step, "softmax, of integers", step.kind)
     alike(self, step)
     types_are(self, step, {"src": ("int8",), "dst": ("int8",)})
-    levels_fit(self, step, step.params["levels"])
-    (op.src_scale, op.src_zero), (op.dst_scale, op.dst_zero) = step.params["levels"]
+    qparams_fit(self, step, step.params["qparams"])
+    (op.src_scale, op.src_zero), (op.dst_scale, op.dst_zero) = step.params["qparams"]
     op.src, op.dst, op.axis = self.strided(step, step.src[0]), written(self, step), axis_of(self, step)
     powers = np.exp(np.arange(256) * -np.float64(op.src_scale)).astype(np.float32)
     memcpy(op.powers, &powers[0], 256 * sizeof(float))
