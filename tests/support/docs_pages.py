@@ -31,6 +31,8 @@ SHORT = {
     "bench": "--seconds 0.05 --turns 1",
     "simulate": "--frames 50",
     "cost threads": "--seconds 0.05",
+    "nas": "--samples 40 --generations 1 --population 3 --budget 3",
+    "train scaling": "--models S --seconds 0.02 --rounds 1",
 }
 MPI = shutil.which("mpirun")
 
