@@ -75,7 +75,7 @@ cdef extern from "drivers/normalize.h" nogil:
     void pa_layernorm_nd_plan(pa_layernorm_nd_op *)
     void pa_layernorm_nd_step(const void *, void *const *, void *, pa_team *)
 
-cdef extern from "drivers/softmax_s8.h" nogil:
+cdef extern from "drivers/softmax.h" nogil:
     ctypedef struct pa_softmax_s8_op:
         pa_strided src, dst
         int32_t axis, src_zero, dst_zero
@@ -270,7 +270,7 @@ cdef extern from "drivers/recurrent.h" nogil:
     void pa_recurrent_step(const void *, void *const *, void *, pa_team *)
 
 
-cdef extern from "drivers/pool_s8.h" nogil:
+cdef extern from "drivers/pool.h" nogil:
     ctypedef struct pa_pool_s8_op:
         pa_view src, dst
         pa_window window

@@ -24,13 +24,13 @@ def joined(shape: Sequence[int], *strides: Sequence[int]) -> Axes:
         return min((abs(stride) for stride in axis[1:] if stride), default=INDICES), -axis[0]
 
     axes = sorted((axis for axis in zip(shape, *strides, strict=True) if axis[0] != 1), key=key)
-    found: list[list[int]] = []
+    merged: list[list[int]] = []
     for size, *steps in axes:
-        if found and all(step == last * found[-1][0] for step, last in zip(steps, found[-1][1:], strict=True)):
-            found[-1][0] *= size
+        if merged and all(step == last * merged[-1][0] for step, last in zip(steps, merged[-1][1:], strict=True)):
+            merged[-1][0] *= size
         else:
-            found.append([size, *steps])
-    sizes, *columns = zip(*found, strict=True) if found else ((1,), *((0,) for _ in strides))
+            merged.append([size, *steps])
+    sizes, *columns = zip(*merged, strict=True) if merged else ((1,), *((0,) for _ in strides))
     return sizes, tuple(columns)
 
 

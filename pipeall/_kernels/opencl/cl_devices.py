@@ -111,17 +111,17 @@ def choose(available: tuple[DeviceInfo, ...]) -> DeviceInfo:
     if wanted == "off":
         raise DeviceError(f"OpenCL is switched off by PIPEALL_OPENCL=off; available: {listed}")
     if wanted is None:
-        found = [device for device in available if not device.stand_in] or list(available)
-        found.sort(key=lambda device: "mali" not in device.name.lower())
+        devices = [device for device in available if not device.stand_in] or list(available)
+        devices.sort(key=lambda device: "mali" not in device.name.lower())
     elif wanted.isdecimal():
-        found = [device for device in available if device.index == int(wanted)]
+        devices = [device for device in available if device.index == int(wanted)]
     else:
-        found = [d for d in available if wanted in f"{d.vendor}\n{d.name}\n{d.platform}".lower()]
-    if not found:
+        devices = [d for d in available if wanted in f"{d.vendor}\n{d.name}\n{d.platform}".lower()]
+    if not devices:
         looked_for = "an OpenCL device" if wanted is None else f"PIPEALL_OPENCL={wanted} (index, vendor or name)"
         hint = "" if available else f"; {STAND_IN} adds a CPU that stands in"
         raise DeviceError(f"expected {looked_for}; available: {listed}{hint}")
-    return found[0]
+    return devices[0]
 
 
 def why(device: DeviceInfo, chosen: DeviceInfo) -> str:

@@ -94,10 +94,10 @@ def _first_line(file: Path) -> str:
 
 def _state(file: Path) -> str:
     try:
-        found = file.stat()
+        stat = file.stat()
     except OSError:
         return "absent"
-    return f"{found.st_size} {found.st_mtime_ns}"
+    return f"{stat.st_size} {stat.st_mtime_ns}"
 
 
 def _tried(libraries: list[str]) -> str:

@@ -76,7 +76,7 @@ class Recorder:
         convs = [step for step in lowered.steps if step.kind == "conv"]
         self.zeros = device.upload(np.zeros(max([1, *(step.weight.shape[1] for step in convs)]), np.float32))
         candidates = ((step, methods(step, device.info, precision)) for step in convs)
-        self.methods = {id(step): choose(step, found) for step, found in candidates if found}
+        self.methods = {id(step): choose(step, ways) for step, ways in candidates if ways}
         self._packed: dict[tuple[int, ...], Any] = {}  # weights that are uploaded: a batch's steps share them
         sizes = [transformed(step, m) for step in convs if (m := self.m(step))]
         self.transformed = [device.allocate(self._stored.itemsize * max(side)) for side in zip(*sizes, strict=True)]

@@ -127,16 +127,16 @@ KERNEL void reduce(ROWS_OF_X, __global Y *out, int out_offset, int8 out_strides)
 KERNEL void arg(ROWS_OF_X, __global long *out, int out_offset, int8 out_strides, int last) {
     FIND_ROW
     NUMBER best = get(x, 0);
-    int found = 0;
+    int place = 0;
     for (int i = 1; i < inner; i++) {
         const NUMBER v = get(x, i * inner_stride);
         const int as_good = v == best || (v != v && best != best);
         if ((v != v && best == best) || v DIRECTION best || (last && as_good)) {
             best = v;
-            found = i;
+            place = i;
         }
     }
-    out[out_offset + dot8(at_row, out_strides)] = found;
+    out[out_offset + dot8(at_row, out_strides)] = place;
 }
 
 /* out[row][i] = the sum of the elements up to i, or from i on if `reverse`; without i itself if `exclusive`. */

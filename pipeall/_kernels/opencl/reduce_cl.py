@@ -72,8 +72,8 @@ def _squeezed(step: Step, axes: Sequence[int]) -> Strided:
     x, out = step.src[0], step.dst
     strides = iter(out.strides)
     keeps = len(out.shape) == len(x.shape)
-    found = [0 if axis in axes and not keeps else next(strides) for axis in range(len(x.shape))]
-    return Strided(out.base, out.offset, x.shape, tuple(0 if i in axes else s for i, s in enumerate(found)), out.dtype)
+    steps = [0 if axis in axes and not keeps else next(strides) for axis in range(len(x.shape))]
+    return Strided(out.base, out.offset, x.shape, tuple(0 if i in axes else s for i, s in enumerate(steps)), out.dtype)
 
 
 def reduce(recorder: Recorder, step: Step) -> None:

@@ -287,24 +287,24 @@ static void nms_range(const context *ctx, int64_t begin, int64_t end, int thread
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t n = unit / p->scores.size[1], c = unit % p->scores.size[1];
         const float *score = scores + n * p->scores.stride[0] + c * p->scores.stride[1];
-        int64_t left = 0, found = 0;
+        int64_t left = 0, taken = 0;
         for (int64_t b = 0; b < count; b++) {
             const float value = score[b * p->scores.stride[2]];
             if (value > p->score) heap[left++] = (entry){key_at(PA_F32, &value, 0), b};
         }
         make_heap(heap, left, 0);
-        while (left > 0 && found < p->most) {
+        while (left > 0 && taken < p->most) {
             const int64_t b = heap[0].place;
             heap[0] = heap[--left];
             if (left > 0) sink(heap, left, 0, 0);
             const box met = box_at(p, boxes, n, b);
             int64_t k = 0;
-            while (k < found && !overlap(met, kept[k], p->iou)) k++;
-            if (k < found) continue;
-            write_row(p, dst, unit * p->most + found, n, c, b);
-            kept[found++] = met;
+            while (k < taken && !overlap(met, kept[k], p->iou)) k++;
+            if (k < taken) continue;
+            write_row(p, dst, unit * p->most + taken, n, c, b);
+            kept[taken++] = met;
         }
-        for (; found < p->most; found++) write_row(p, dst, unit * p->most + found, -1, -1, -1);
+        for (; taken < p->most; taken++) write_row(p, dst, unit * p->most + taken, -1, -1, -1);
     }
 }
 

@@ -1,10 +1,10 @@
-/* Pooling of floats or halves, whose output pixels depend on a window of input pixels.
+/* Pooling of floats, halves or integers, whose output pixels depend on a window of input pixels.
  * The op is a struct that its step function takes as `args`; the struct owns nothing.
  * Call pa_pool_plan once, after all other fields are set. */
 #ifndef PIPEALL_POOL_H
 #define PIPEALL_POOL_H
 
-#include "../kernels.h"
+#include "../kernels_s8.h"
 
 typedef struct pa_pool_op {
     pa_view src, dst; /* of equal c */
@@ -20,5 +20,18 @@ typedef struct pa_pool_op {
 
 void pa_pool_plan(pa_pool_op *op);
 void pa_pool_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* Of 8-bit integers, by pa_pool_s8_fn of kernels_s8.h. */
+typedef struct pa_pool_s8_op {
+    pa_view src, dst; /* of equal c */
+    pa_window window;
+    const pa_kernel_row *kernel;
+    int32_t average, count_pads, pad_bottom, pad_right; /* as pa_pool_op has them */
+    int32_t a_zero;                                     /* of means, like the rest */
+    float factor;                                       /* scale of the input over the output's */
+    pa_requantize to;
+} pa_pool_s8_op;
+
+void pa_pool_s8_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
 #endif

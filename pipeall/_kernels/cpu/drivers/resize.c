@@ -1,10 +1,6 @@
 #include "resize.h"
 
 #include "parallel_for.h"
-#include "upsample.h"
-#include "row_cache.h"
-#include "resize_planar.h"
-#include "resize_s8.h"
 
 enum {
     BAND_MIN = 16,  /* rows of a chunk: its first ones are interpolated horizontally once more than need be */
@@ -18,10 +14,10 @@ static const pa_resize_axis NO_AXIS = {.size = 1};
 
 /* Takes axis d out of the outer loops. */
 static pa_resize_axis taken(pa_resize_op *p, int d) {
-    const pa_resize_axis found = p->axis[d];
+    const pa_resize_axis axis = p->axis[d];
     p->rank--;
     for (; d < p->rank; d++) p->axis[d] = p->axis[d + 1];
-    return found;
+    return axis;
 }
 
 static int last_resized(const pa_resize_op *p) {

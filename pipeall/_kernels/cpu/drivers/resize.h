@@ -15,7 +15,7 @@ typedef struct pa_resize_axis {
     const float *weight;
 } pa_resize_axis;
 
-/* Where integers are summed, as floats (resize_s8.h). */
+/* Where integers are summed, as floats (resize_s8.c). */
 typedef struct pa_resize_s8 {
     const pa_kernel_row *dequantize;
     const pa_kernel_row *quantize; /* NULL: floats, or moves */
@@ -39,7 +39,7 @@ typedef struct pa_resize_op {
     pa_resize_axis y, x;
     int64_t run;
     int64_t band, part; /* rows of a chunk; pixels of the parts of rows that are computed one after the other */
-    int64_t factor, phase_offset; /* upsample.h */
+    int64_t factor, phase_offset; /* by which x is upsampled (kernels_resize.h), or 0 */
     /* planes: floats of a row that taps of x need, single and rising ones, or 0; rows of scratch; whether they are summed
      * across first, then down */
     int64_t width, lines;
@@ -60,5 +60,59 @@ static inline int64_t pa_resize_alike(const pa_resize_axis *axis, int64_t i, int
 /* Once, after the fields before are set, for a team of `threads`. */
 void pa_resize_plan(pa_resize_op *op, int threads);
 void pa_resize_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* ---- Planes, whose elements lie side by side along x: some rows at a time (resize_planar.c). ---- */
+
+/* Sets width, lines, across and, where there is a width, scratch_bytes; after y, x, run, band and outer_taps. */
+void pa_resize_planar_plan(pa_resize_op *op);
+/* Rows [begin, end) of one plane, from element 0 of src to element 0 of dst; op has a width. */
+void pa_resize_planar_rows(const pa_resize_op *op, const float *src, float *dst, float *scratch, int64_t begin, int64_t end);
+
+/* ---- Images that grow 2 or 4 times along x (resize_planar.c). ---- */
+
+/* Sets factor and phase_offset, or factor to 0 where x does not grow so; after x, run and outer_taps. */
+void pa_upsample_plan(pa_resize_op *op);
+/* Whether vectors of channels grow, down by as many taps: then pa_upsample_rows computes them, without scratch. */
+int pa_upsample_whole(const pa_resize_op *op);
+/* Rows [begin, end) from element 0 of src to element 0 of dst. */
+void pa_upsample_rows(const pa_resize_op *op, const float *src, float *dst, int64_t begin, int64_t end);
+
+/* ---- Integers that stand for real numbers: they are floats while they are summed, in a cache (resize_s8.c). ---- */
+
+/* Of an op whose `s8` is set, the weights of one axis being those of real numbers times src's scale over dst's: sets window
+ * and scratch_bytes. At most two axes have taps. */
+void pa_resize_s8_plan(pa_resize_op *op);
+/* Rows [begin, end) of a plane, the first elements of which are at src and dst. */
+void pa_resize_s8_rows(const pa_resize_op *op, const int8_t *src, int8_t *dst, char *scratch, int64_t begin, int64_t end);
+
+/* A ring of rows that are sums across an image, as its sums down need them: each row is made once. */
+
+/* Which slot of the ring holds the row of each tap: slot[k] that of needed[k]. Rows that no tap needs are given up for those
+ * that are missing: returns how many these are, missing[i] being the slot of each; held[slot] says which row it has to be.
+ * All arrays have `taps` elements, held -1 for none. */
+static inline int64_t cache_rows(int64_t taps, const int32_t *needed, int32_t *held, int32_t *slot, int32_t *missing) {
+    int64_t count = 0;
+    for (int64_t k = 0; k < taps; k++) {
+        slot[k] = -1;
+        for (int64_t i = 0; i < taps && slot[k] < 0; i++)
+            if (held[i] == needed[k]) slot[k] = (int32_t)i;
+    }
+    for (int64_t k = 0; k < taps; k++) {
+        int64_t i = 0;
+        while (i < taps && held[i] != needed[k]) i++; /* an earlier tap may miss it too */
+        if (i == taps) {
+            int used = 1;
+            for (i = -1; used;) {
+                i++;
+                used = 0;
+                for (int64_t other = 0; other < taps; other++) used |= slot[other] == i;
+            }
+            missing[count++] = (int32_t)i;
+            held[i] = needed[k];
+        }
+        slot[k] = (int32_t)i;
+    }
+    return count;
+}
 
 #endif

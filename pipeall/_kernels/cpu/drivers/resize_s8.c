@@ -3,13 +3,12 @@
  * 8 on the same levels.
  * Measured, one Zen 5 core, elements written per ns, AVX-512 and AVX2: 64 channels of 80x80, twice as large, 8.8, 5.9; 128 of
  * 20x20 8.9, 6.5; 21 of 65x65 to 513x513 8.5, 7.5. As floats between two passes over memory 5.9, 4.5; 6.3, 4.6; 2.4, 2.6. */
-#include "resize_s8.h"
+
+#include "resize.h"
 
 #include <string.h>
 
 #include "../../intmath.h"
-#include "row_cache.h"
-#include "resize_planar.h"
 
 enum { ROWS_MIN = 16, ROWS = 8192 }; /* rows of single elements side by side that are summed together; floats of them */
 
@@ -20,7 +19,7 @@ typedef struct part {
     float *ring, *wide, *made;             /* sums across; a row of src; sums down */
     int8_t *bytes;                         /* of a row whose pixels do not follow one another */
     int32_t *index;                        /* of taps across, from `first` on */
-    int32_t *held, *slot, *missing;        /* row_cache.h */
+    int32_t *held, *slot, *missing;        /* cache_rows */
 } part;
 
 static void *taken(char *scratch, int64_t *used, int64_t bytes) {
@@ -34,7 +33,7 @@ static void *taken(char *scratch, int64_t *used, int64_t bytes) {
 typedef struct planes {
     float *src, *dst;
     int32_t *index; /* of taps down, from the first of the rows on */
-    float *scratch; /* of resize_planar.h */
+    float *scratch; /* of pa_resize_planar_rows */
 } planes;
 
 static int64_t rows_together(const pa_resize_op *p) { return max64(ROWS_MIN, ROWS / p->x.size); }

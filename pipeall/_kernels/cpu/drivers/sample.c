@@ -30,7 +30,7 @@ static int64_t mirrored(int64_t i, int64_t size, int align_corners) {
 }
 
 /* What a coordinate reads along an axis of `size` elements; weights of elements outside are 0 with zeros as padding. */
-static void grid_axis(const pa_grid_op *p, double at, int64_t size, int64_t stride, grid_taps *found) {
+static void grid_axis(const pa_grid_op *p, double at, int64_t size, int64_t stride, grid_taps *taps) {
     double place = p->align_corners ? (at + 1) / 2 * (double)(size - 1) : ((at + 1) * (double)size - 1) / 2;
     if (!(place > -FARTHEST)) place = -FARTHEST; /* NaN too */
     if (place > FARTHEST) place = FARTHEST;
@@ -41,8 +41,8 @@ static void grid_axis(const pa_grid_op *p, double at, int64_t size, int64_t stri
         double weight = p->taps == 1 ? 1 : p->taps == 2 ? fmax(1 - fabs(d), 0) : cubic(d);
         if (p->padding == PA_ZEROS && (i < 0 || i >= size)) weight = 0;
         if (p->padding == PA_REFLECTION) i = mirrored(i, size, p->align_corners);
-        found->offset[k] = min64(max64(i, 0), size - 1) * stride;
-        found->weight[k] = (float)weight;
+        taps->offset[k] = min64(max64(i, 0), size - 1) * stride;
+        taps->weight[k] = (float)weight;
     }
 }
 
@@ -170,7 +170,7 @@ void pa_roi_step(const void *op, void *const *bases, void *scratch, pa_team *tea
 static int64_t place_of(const pa_places_op *p, const float *src, int64_t y, int64_t x) {
     const pa_window *w = &p->window;
     const int64_t height = p->src.size[2], width = p->src.size[3];
-    int64_t found = -1;
+    int64_t place = -1;
     float best = 0;
     for (int64_t ky = 0; ky < w->kh; ky++) {
         const int64_t i = y * w->stride_y - w->pad_top + ky * w->dilation_y;
@@ -178,12 +178,12 @@ static int64_t place_of(const pa_places_op *p, const float *src, int64_t y, int6
             const int64_t k = x * w->stride_x - w->pad_left + kx * w->dilation_x;
             if (i < 0 || i >= height || k < 0 || k >= width) continue;
             const float value = src[i * p->src.stride[2] + k * p->src.stride[3]];
-            if (found >= 0 && !(value > best)) continue;
+            if (place >= 0 && !(value > best)) continue;
             best = value;
-            found = p->column_major ? k * height + i : i * width + k;
+            place = p->column_major ? k * height + i : i * width + k;
         }
     }
-    return found;
+    return place;
 }
 
 /* Units are rows of dst. */

@@ -4,7 +4,7 @@
  * 2.6, 1.7; of 21 1.2 by the table, and 1.4 of 1000. By floats between two passes over memory columns of 80 3.0, 1.8; rows of
  * 196 2.3, 1.6; of 21 0.8.
  */
-#include "softmax_s8.h"
+#include "softmax.h"
 
 #include <string.h>
 

@@ -98,8 +98,8 @@ PA_INLINE void sums(const int8_t *const *rows, int64_t at, const int16_t *b, int
         : [m] "i"(m), [at] "r"(at), [bias] "r"(bias), [taps] "r"(taps)
         : "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30",
           "v31", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "cc", "memory");
-    const int32x4_t found[16] = {v0, v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15};
-    memcpy(out, found, sizeof found);
+    const int32x4_t vectors[16] = {v0, v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15};
+    memcpy(out, vectors, sizeof vectors);
 }
 
 /* Channels [at, at + 16) of m pixels. */

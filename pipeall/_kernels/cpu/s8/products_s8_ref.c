@@ -1,0 +1,52 @@
+/* Reference GEMM and depthwise convolution: the contract of kernels_s8.h in plain C. */
+#include <math.h>
+
+#include "../kernels_s8.h"
+
+/* What a sum becomes (pa_requantize). */
+static inline float pa_real(int32_t sum, float scale, const pa_requantize *to) {
+    const float x = (float)sum * scale, least = x < to->lo ? to->lo : x;
+    return least > to->hi ? to->hi : least;
+}
+
+static inline int8_t pa_requantized(int32_t sum, float scale, const pa_requantize *to) {
+    return (int8_t)((int32_t)rintf(pa_real(sum, scale, to)) + to->zero);
+}
+
+enum { MR = 4, NR = 8, DEPTH = 4 };
+
+void pa_gemm_s8_ref_4x8(const pa_gemm_s8_args *g) {
+    const int8_t *const *rows = g->a;
+    for (int64_t tile = 0, row = 0; tile < g->tiling.tiles; tile++, rows += g->a_step) {
+        for (int i = 0; i < pa_tile_rows(&g->tiling, tile); i++, row++) {
+            for (int j = 0; j < g->n; j++) {
+                const int8_t *b = g->b + j * DEPTH;
+                int32_t sum = g->bias[j];
+                for (int t = 0; t < g->taps; t++) {
+                    const int8_t *a = rows[t * MR + i];
+                    for (int64_t k = 0; k < g->k; k += DEPTH, b += NR * DEPTH)
+                        for (int d = 0; d < DEPTH; d++) sum += a[k + d] * b[d];
+                }
+                const int64_t at = row * g->c_stride + j;
+                if (g->float_dst)
+                    ((float *)g->c)[at] = pa_real(sum, g->scale[j], &g->to);
+                else
+                    ((int8_t *)g->c)[at] = pa_requantized(sum, g->scale[j], &g->to);
+            }
+        }
+    }
+}
+
+/* Tiles of one row and panels of one column. */
+void pa_depthwise_s8_ref(const pa_depthwise_s8_args *d) {
+    const int8_t *const *rows = d->a;
+    for (int64_t tile = 0, row = 0; tile < d->tiling.tiles; tile++, rows += d->a_step) {
+        for (int i = 0; i < pa_tile_rows(&d->tiling, tile); i++, row++) {
+            for (int c = 0; c < d->n; c++) {
+                int32_t sum = d->bias[c];
+                for (int t = 0; t < d->taps; t++) sum += rows[t + i][c] * d->b[c * d->taps + t];
+                d->c[row * d->c_stride + c] = pa_requantized(sum, d->scale[c], &d->to);
+            }
+        }
+    }
+}
