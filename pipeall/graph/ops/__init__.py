@@ -14,19 +14,9 @@ from .registry import MAX_ELEMENTS, MAX_RANK, OPS, attributes, has, infer_shape,
 from .spec import Trait
 
 __all__ = [
-    "MAX_ELEMENTS",
-    "MAX_RANK",
-    "OPS",
-    "Trait",
-    "attributes",
-    "has",
-    "infer_shape",
-    "infer_type",
-    "macs",
-    "run_graph",
-    "selects",
-    "unclamped",
-]
+    "MAX_ELEMENTS", "MAX_RANK", "OPS", "Trait", "attributes", "has", "infer_shape", "infer_type", "macs", "run_graph",
+    "selects", "unclamped",
+]  # fmt: skip
 
 
 def macs(node: Node, graph: Graph) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import image_ops as images
 from .indexing_ops import inside
-from .spec import GIVEN, Attrs, OpSpec, Shape, Trait, flags, floats, indexed, integer, ints, numbers, require
+from .spec import GIVEN, Attrs, OpSpec, Shape, Trait, flags, floats_to_int64, indexed, integer, ints, numbers, require
 
 MAX_SPATIAL = 6
 
@@ -25,19 +25,9 @@ def _nms_shape(attrs: Attrs, boxes: Shape, scores: Shape) -> Shape:
     return (scores[0] * scores[1] * min(most, scores[2]), 3)
 
 
-def _nms_types(attrs: Attrs, *types: str) -> str:
-    floats(attrs, *types)
-    return "int64"
-
-
 def _indices_shape(attrs: Attrs, x: Shape) -> Shape:
     flags(attrs, "column_major")
     return images.OPS["maxpool"].shape(attrs, x)
-
-
-def _indices_types(attrs: Attrs, x: str) -> str:
-    floats(attrs, x)
-    return "int64"
 
 
 def _unpool_shape(attrs: Attrs, x: Shape, indices: Shape) -> Shape:
@@ -158,10 +148,10 @@ _NMS = {"max_output": GIVEN, "iou": 0.0, "score": -np.inf, "center_box": False}
 _COL2IM = {"image": GIVEN, "block": GIVEN, "strides": GIVEN, "dilations": GIVEN, "pads": GIVEN}
 
 OPS: dict[str, OpSpec] = {
-    "nms": OpSpec((2, 2), _NMS, _nms_shape, _nms, types=_nms_types, traits=Trait.JUMPS),
+    "nms": OpSpec((2, 2), _NMS, _nms_shape, _nms, types=floats_to_int64, traits=Trait.JUMPS),
     "maxpool_indices": OpSpec(
         (1, 1), images.OPS["maxpool"].attrs | {"column_major": False}, _indices_shape, _maxpool_indices,
-        types=_indices_types, traits=Trait.JUMPS,
+        types=floats_to_int64, traits=Trait.JUMPS,
     ),
     "max_unpool": OpSpec((2, 2), {"shape": GIVEN}, _unpool_shape, _max_unpool, types=indexed),
     "col2im": OpSpec((1, 1), _COL2IM, _col2im_shape, _col2im),

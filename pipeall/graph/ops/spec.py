@@ -98,6 +98,12 @@ def floats(attrs: Attrs, *types: str) -> str:
     return "float32"
 
 
+def floats_to_int64(attrs: Attrs, *types: str) -> str:
+    """All inputs are float32, the output holds indices."""
+    floats(attrs, *types)
+    return "int64"
+
+
 def indexed(attrs: Attrs, x: str, indices: str, *others: str) -> str:
     """The second input holds indices, the others and the output are of one type."""
     require(indices in ("int32", "int64"), f"indices must be int32 or int64, got {indices}")
