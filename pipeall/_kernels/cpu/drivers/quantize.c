@@ -62,16 +62,16 @@ static void by_blocks(const pa_quantize_op *p, int64_t n, const void *const *src
     }
 }
 
-/* Rows of few elements, such as pixels by a gate of few channels: the two last axes lie one behind the other in the result
- * and in operand `many`, and operand `again` is the same for each row. It is written several times in a buffer, so that
- * many rows are one run. */
-static int few_in_a_row(const pa_quantize_op *p, int many, int again) {
+/* Whether rows are short, such as pixels of few channels by a gate: the last two axes are contiguous in the result and in
+ * operand `full`, and operand `broadcast` has one row for all. A buffer then holds several copies of this row, and many rows
+ * are one run. */
+static int has_short_rows(const pa_quantize_op *p, int full, int broadcast) {
     const pa_axes *axes = &p->axes;
     const int last = axes->rank - 1;
     const int64_t row = axes->size[last];
     if (p->form != PA_INTEGERS || last == 0 || 2 * row > BLOCK) return 0;
-    return axes->stride[0][last] == 1 && axes->stride[many][last] == 1 && axes->stride[again][last] == 1 &&
-           axes->stride[0][last - 1] == row && axes->stride[many][last - 1] == row && axes->stride[again][last - 1] == 0;
+    return axes->stride[0][last] == 1 && axes->stride[full][last] == 1 && axes->stride[broadcast][last] == 1 &&
+           axes->stride[0][last - 1] == row && axes->stride[full][last - 1] == row && axes->stride[broadcast][last - 1] == 0;
 }
 
 static void rows_range(const context *ctx, int64_t begin, int64_t end, int thread) {
@@ -111,7 +111,7 @@ static void quantize_range(const context *ctx, int64_t begin, int64_t end, int t
     }
 }
 
-/* Makes the second operand the first: kernels take a broadcast one as the second. */
+/* Exchanges the operands: kernels take one that broadcasts as the second. */
 static void exchange(pa_quantize_op *p) {
     const pa_strided first = p->src[0];
     const pa_binary_s8_args given = p->args;
@@ -134,8 +134,8 @@ void pa_quantize_plan(pa_quantize_op *p) {
             p->axes.stride[k][d] = all[k]->stride[d];
         }
     axes_merge(&p->axes);
-    if (few_in_a_row(p, 2, 1)) exchange(p);
-    p->in_rows = few_in_a_row(p, 1, 2);
+    if (has_short_rows(p, 2, 1)) exchange(p);
+    p->in_rows = has_short_rows(p, 1, 2);
     if (p->in_rows) return;
     axes_choose_run(&p->axes);
     if (p->form == PA_INTEGERS && inner(p, 1) == 0 && inner(p, 2) != 0) exchange(p);

@@ -20,9 +20,8 @@ typedef struct pa_resize_s8 {
     const pa_kernel_row *dequantize;
     const pa_kernel_row *quantize; /* NULL: floats, or moves */
     int32_t src_zero, dst_zero;
-    /* set by plan: pixels, of planes rows, of src that are floats together; whether no index of x falls */
-    int64_t window;
-    int32_t is_monotonic;
+    int64_t window;       /* set by plan: pixels of src, or rows of planes, that scratch holds as floats */
+    int32_t is_monotonic; /* set by plan: no index of x is less than the one before */
 } pa_resize_s8;
 
 typedef struct pa_resize_op {
@@ -34,18 +33,17 @@ typedef struct pa_resize_op {
     const pa_kernel_row *upsample; /* likewise */
     pa_resize_s8 s8;
 
-    /* set by plan: rows y of x.size pixels of `run` elements that lie one behind the other on both sides; an axis that is
-     * not there has size 1 and no taps, or, for integers, has the elements of the run as pixels of one */
+    /* Set by plan. A plane has y.size rows of x.size pixels; a pixel is `run` elements, contiguous in src and dst. An axis
+     * that is missing has size 1 and no taps. Integers without taps along x have pixels of one element. */
     pa_resize_axis y, x;
     int64_t run;
-    int64_t band, part; /* rows of a chunk; pixels of the parts of rows that are computed one after the other */
+    int64_t band, part; /* rows of a chunk; pixels of a part of a row: parts are computed in turn */
     int64_t factor, phase_offset; /* by which x is upsampled (kernels_resize.h), or 0 */
-    /* planes: floats of a row that taps of x need, single and rising ones, or 0; rows of scratch; whether they are summed
-     * across first, then down */
-    int64_t width, lines;
-    int32_t across;
-    int64_t repeats; /* moves of single elements that lie side by side: each so many times; 0: as the indices say */
-    int64_t outer_taps; /* product of the taps of all axes, if outer axes have some: then pixels are computed one by one */
+    int64_t width;  /* floats of a row that the taps of x read, where resize_planar.c computes; else 0 */
+    int64_t lines;  /* with a width: rows that scratch holds */
+    int32_t across; /* with a width: sums go across first, then down */
+    int64_t repeats; /* moves that write each single element so many times in a row; 0: moves by the indices */
+    int64_t outer_taps; /* taps of a pixel over all axes, where outer axes have some; else 0 */
     int64_t scratch_bytes; /* per thread, a multiple of 64 */
 } pa_resize_op;
 

@@ -8,7 +8,7 @@ enum {
     DOWN = 6144,    /* floats of rows that are summed down before they are across: they stay in L1 */
 };
 
-/* Whether no index falls, from tap to tap or from position to position. */
+/* Whether no index decreases, from tap to tap or from position to position. */
 static int is_monotonic(const pa_resize_axis *axis) {
     const int64_t t = axis->taps;
     for (int64_t i = 0; i < axis->size * t; i++)
@@ -18,8 +18,8 @@ static int is_monotonic(const pa_resize_axis *axis) {
 
 static int64_t last_tap(const pa_resize_axis *axis, int64_t i) { return axis->index[(i + 1) * axis->taps - 1]; }
 
-/* The floats of a line that its taps need from the first on, or 0: unless single ones that lie side by side are taken by few
- * taps that rise. */
+/* How many floats of a line its taps read, or 0 where this file is not for it: it is for contiguous single elements of 2 or 4
+ * taps whose indices never decrease. */
 static int64_t find_width(const pa_resize_op *p) {
     const pa_resize_axis *x = &p->x;
     if (p->moves || p->outer_taps || p->run > 1 || x->src != 1 || x->dst != 1 || (x->taps != 2 && x->taps != 4)) return 0;
