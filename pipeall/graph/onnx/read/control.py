@@ -122,10 +122,10 @@ def _loop(g: Builder, n: OnnxNode) -> None:
         n.fail(f"expected a body with {len(state) + 2} inputs and more than {len(state)} outputs")
     most = _turns(g, n)
     going: Value = g.value(n, 1) if g.has(n, 1) else np.array(True)
-    collected: list[list[Value]] = [[] for _ in body.outputs[len(state) + 1 :]]
+    scanned: list[Sequence[Value]] = []  # of every turn
     turn = 0
     while turn < most and (isinstance(going, str) or _known(n, going, "condition")):
-        if isinstance(going, str) and (collected or most > MAX_TURNS):
+        if isinstance(going, str) and (len(body.outputs) > len(state) + 1 or most > MAX_TURNS):
             _known(n, going, "condition", g.way_on(going))
         if turn == MAX_TURNS:
             n.fail(f"more than {MAX_TURNS} turns")
@@ -138,13 +138,11 @@ def _loop(g: Builder, n: OnnxNode) -> None:
             going = chosen(g, n, going, on, np.zeros(g.shape_of(on), bool), f"{turn}/on")
         else:
             going = on
-        state, scanned = results[: len(state)], results[len(state) :]
-        for values, value in zip(collected, scanned, strict=True):
-            values.append(value)
-        turn += 1
+        scanned.append(results[len(state) :])
+        state, turn = results[: len(state)], turn + 1
     _bind(g, n, state)
-    for i, values in enumerate(collected, len(state)):
-        if values and i in n.made:
+    for i, values in enumerate(zip(*scanned, strict=True), len(state)):
+        if i in n.made:
             stacked(g, n, values, 0, i)
 
 
@@ -181,24 +179,20 @@ def _scan(g: Builder, n: OnnxNode) -> None:
     if len(turns) != 1 or max(turns) > MAX_TURNS:
         n.fail(f"expected one number of turns, at most {MAX_TURNS}, got {', '.join(map(str, sorted(turns)))}")
     backward = n.ints("scan_input_directions", count, zeros[:count])
-    collected: list[list[Value]] = [[] for _ in range(results)]
+    made: list[Sequence[Value]] = []  # of every turn
     for turn in range(last := turns.pop()):
         slices = [
             at_index(g, n, value, axis, last - 1 - turn if back else turn)
             for value, axis, back in zip(scanned, axes, backward, strict=True)
         ]
         out = run(g, n, body, dict(zip(body.inputs, (*state, *slices), strict=True)), f"{turn}/")
+        made.append(out[len(state) :])
         state = out[: len(state)]
-        for values, value in zip(collected, out[len(state) :], strict=True):
-            values.append(value)
     _bind(g, n, state)
-    out_axes = n.ints("scan_output_axes", results, zeros[:results])
-    for i, (axis, back) in enumerate(
-        zip(out_axes, n.ints("scan_output_directions", results, zeros[:results]), strict=True)
-    ):
-        values = collected[i][::-1] if back else collected[i]
-        if values and len(state) + i in n.made:
-            stacked(g, n, values, axis, len(state) + i)
+    out_axes, out_back = (n.ints(f"scan_output_{name}", results, zeros[:results]) for name in ("axes", "directions"))
+    for i, values in enumerate(zip(*made, strict=True)):
+        if len(state) + i in n.made:
+            stacked(g, n, values[::-1] if out_back[i] else values, out_axes[i], len(state) + i)
 
 
 def at_index(g: Builder, n: OnnxNode, value: Value, axis: int, index: int) -> Value:
