@@ -66,7 +66,7 @@ def test_the_help_is_one_screen(narrow):
 
 
 @pytest.mark.parametrize(
-    ("words", "command"), commands(), ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+    ("words", "command"), list(commands()), ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
 )
 def test_help_of_a_command_is_two_screens_and_begins_with_an_example(words, command, narrow):
     lines = lines_of(*words, "--help")
