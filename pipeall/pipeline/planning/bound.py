@@ -1,0 +1,174 @@
+"""The most that any plan of some units can do, by column generation: what is left to gain is known.
+
+A frame takes a path: each group is computed by some unit, and a hand-over at each change of unit costs sender and
+receiver what the profile says. Every pipeline, cuts that float included, is a mixture of paths, and so is every lane of
+a plan. The mixture with the most frames per ms that gives no unit more work than time is a linear program with a
+column a path. Its duals are what a ms of each unit is worth, and dynamic programming finds the path that is worth
+least: the program is solved when none is worth less than those it has (Ford and Fulkerson, 1958; Gilmore and
+Gomory, 1961).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from .linear import maximize
+from .predict import StageCosts
+from .profile import Profile
+
+ROUNDS = 200  # of column generation: some tens are usual
+EXACT = 1e-9  # relative: from there on a better path is rounding
+
+Cheapest = Callable[[np.ndarray], "tuple[float, np.ndarray, object]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What no mixture of paths is better than.
+
+    period_ms  the least, infinity where no path is possible
+    prices     (units,): what a ms of each unit is worth, in frames; their sum is the rate, 1 / period_ms
+    shares     of the frames that take each of ``paths``, those that take any; and what a path is, as its finder says
+    """
+
+    period_ms: float
+    prices: tuple[float, ...]
+    shares: tuple[float, ...]
+    paths: tuple[object, ...]
+
+
+def mixture(units: int, cheapest: Cheapest) -> Bound:
+    """The best mixture of the paths that ``cheapest`` finds.
+
+    cheapest: given prices (units,), the path that is worth least: its worth (infinity: none is possible), its load of
+    each unit in ms, and the path.
+    """
+    prices = np.ones(units)
+    loads: list[np.ndarray] = []
+    paths: list[object] = []
+    found, rate, best = np.zeros(0), inf, prices
+    for _ in range(ROUNDS):
+        worth, load, path = cheapest(prices)
+        if worth == inf:
+            return Bound(inf, (0.0,) * units, (), ())
+        if not load.any():
+            return Bound(0.0, (0.0,) * units, (1.0,), (path,))
+        if worth > 0.0 and prices.sum() / worth < rate:  # prices at which no path is worth less than 1
+            rate, best = float(prices.sum()) / worth, prices / worth
+        if found.sum() >= rate * (1 - EXACT):
+            break
+        loads.append(load)
+        paths.append(path)
+        found, prices = maximize(np.ones(len(loads)), np.array(loads).T, np.ones(units))
+    used = np.flatnonzero(found > 0.0)
+    shares = found[used] / found.sum()
+    return Bound(1.0 / rate, tuple(best.tolist()), tuple(shares.tolist()), tuple(paths[index] for index in used))
+
+
+class GroupPaths:
+    """All paths through the groups of units that run at once.
+
+    ms      (units, groups): what each takes for each group, slowed down by whatever runs beside
+    costs   of handing over between the units
+    stages  the most that a path may have; None: any number
+    free    whether handing over costs nothing
+    """
+
+    def __init__(self, ms: np.ndarray, costs: StageCosts, stages: int | None = None, *, free: bool = False):
+        self.ms = ms
+        self.units, self.groups = ms.shape
+        self.stages = stages
+        ends = [*range(self.units), None]
+        pairs = [[costs.handover(sender, receiver) for receiver in ends] for sender in ends[:-1]]
+        entry = [costs.handover(None, receiver)[1] for receiver in ends[:-1]]
+        self.send = np.array([[send for send, _ in row] for row in pairs]) * (not free)
+        self.receive = np.array([[receive for _, receive in row[:-1]] for row in pairs]) * (not free)
+        self.entry = np.array(entry)[:, 0] * (not free)
+
+    def load(self, path: Sequence[int]) -> np.ndarray:
+        """What a path, the unit of every group, takes of each unit, ms."""
+        load = np.zeros(self.units)
+        load[path[0]] += self.entry[path[0]]
+        load[path[-1]] += self.send[path[-1], self.units, self.groups]
+        for group, unit in enumerate(path):
+            load[unit] += self.ms[unit, group]
+            if group and path[group - 1] != unit:
+                load[path[group - 1]] += self.send[path[group - 1], unit, group]
+                load[unit] += self.receive[path[group - 1], unit, group]
+        return load
+
+    def cheapest(self, prices: np.ndarray) -> tuple[float, np.ndarray, tuple[int, ...]]:
+        """The path that is worth least at these prices, for ``mixture``."""
+        computing = _worth(prices[:, None], self.ms)
+        changing = _worth(prices[:, None, None], self.send[:, :-1]) + _worth(prices[None, :, None], self.receive)
+        changing[range(self.units), range(self.units)] = inf
+        levels = self.stages or 1
+        worth = np.full((levels, self.units), inf)
+        worth[0] = prices * self.entry + computing[:, 0]
+        came = np.zeros((self.groups, levels, self.units), int)
+        every = np.arange(self.units)
+        for group in range(1, self.groups):
+            moved = worth[:, :, None] + changing[:, :, group]
+            before = moved.argmin(axis=1)
+            least = np.take_along_axis(moved, before[:, None], axis=1)[:, 0]
+            if self.stages:
+                least, before = np.roll(least, 1, axis=0), np.roll(before, 1, axis=0)
+                least[0] = inf
+            stays = worth <= least
+            came[group] = np.where(stays, every, before)
+            worth = np.where(stays, worth, least) + computing[:, group]
+        worth = worth + prices * self.send[:, -1, -1]
+        level, unit = map(int, np.unravel_index(worth.argmin(), worth.shape))
+        if worth[level, unit] == inf:
+            return inf, np.zeros(self.units), ()
+        path = [unit]
+        for group in range(self.groups - 1, 0, -1):
+            before = int(came[group, level, path[-1]])
+            level -= before != path[-1] and self.stages is not None
+            path.append(before)
+        path = tuple(reversed(path))
+        return float(prices @ (load := self.load(path))), load, path
+
+
+def _worth(prices: np.ndarray, ms: np.ndarray) -> np.ndarray:
+    """What these times are worth: infinity stays so, even where time is worth nothing."""
+    return np.where(np.isfinite(ms), prices * np.where(np.isfinite(ms), ms, 0.0), inf)
+
+
+def bound(
+    profile: Profile,
+    units: Sequence[str],
+    stages: int | None = None,
+    *,
+    beside: Sequence[str] | None = None,
+    free: bool = False,
+) -> Bound:
+    """The shortest period of any mixture of paths through units that run at once.
+
+    Parameters
+    ----------
+    profile, units
+        The times, and what runs.
+    stages
+        The most of each path; None: any number.
+    beside
+        Units of other lanes, which run too: the bound is of one lane. None: the units may be divided among lanes, and
+        each group counts at whichever contention is less, of one lane or another.
+    free
+        As if handing over cost nothing.
+
+    Raises
+    ------
+    ArgumentError
+        For a unit that the profile lacks.
+    """
+    every = [*units, *(beside or [])]
+    costs = StageCosts(profile, every, [0] * len(units) + [1] * len(beside or []))
+    ms = np.array(costs.loaded_ms[: len(units)])
+    if beside is None:
+        ms = np.minimum(ms, StageCosts(profile, every, range(len(units))).loaded_ms)
+    return mixture(len(units), GroupPaths(ms, costs, stages, free=free).cheapest)
