@@ -17,7 +17,7 @@ HEADERS = [str(path) for pattern in ("*.h", "*.inc") for path in sorted(Path("pi
 MODULES = {  # name -> its C files, as patterns in its folder
     "pipeall._kernels.cpu.kernels": ["**/*.c"],
     "pipeall._kernels.opencl.queue": ["*.c"],
-    "pipeall.pipeline.runtime": ["stage.c"],
+    "pipeall.pipeline.runtime": ["stage.c", "unit.c", "lane.c"],
 }
 GLUE = ["-O1"]  # of what Cython generates, a third of a build: it starts C code and computes nothing itself
 

@@ -44,6 +44,13 @@ static inline void pa_eventcount_signal(pa_eventcount *g) {
         syscall(SYS_futex, &g->changes, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
+/* The same, but a waiter sleeps on unless it has said beforehand, in `interest`, that it waits for just this. */
+static inline void pa_eventcount_signal_if(pa_eventcount *g, const atomic_int *interest, int what) {
+    atomic_fetch_add(&g->changes, 1);
+    if (atomic_load(&g->sleepers) && atomic_load(interest) == what)
+        syscall(SYS_futex, &g->changes, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
 /* Returns when the gate changed since the ticket was drawn, or after timeout_ns (< 0: no limit), or spuriously. For
  * who would only take time from others by spinning. */
 static inline void pa_eventcount_sleep(pa_eventcount *g, unsigned ticket, int64_t timeout_ns) {

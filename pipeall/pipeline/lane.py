@@ -165,8 +165,9 @@ class Lane:
         names, programs = zip(*((stage.unit.name, stage.program) for stage in self.stages), strict=True)
         fault = fault and (fault[0] + self._front, fault[1])
         in_place, logged = read_in_place(lowered[0]) if len(lowered) == 1 else 0, LOG_FRAMES if record else 0
+        served = [runtime.NativeUnit(str(name)) for name in names]
         self.native = runtime.NativeLane(
-            names, programs, rings, outputs, gate, depth, leaves, in_place=in_place, fault=fault, log_frames=logged
+            names, served, programs, rings, outputs, gate, depth, leaves, in_place=in_place, fault=fault, log_frames=logged
         )
 
     @property

@@ -30,11 +30,13 @@ cdef extern from "stage.h" nogil:
         int64_t capacity, count
     ctypedef struct pa_leaf:
         size_t slot_offset, block_offset, bytes
+    ctypedef struct pa_unit:
+        char *name
     ctypedef struct pa_stage:
         pa_lane *lane
         int index, open_error
+        pa_unit *unit
         pa_program *program
-        char *name
         int64_t fault_frame
         pa_leaf *leaves
         int32_t leaf_count
@@ -48,9 +50,10 @@ cdef extern from "stage.h" nogil:
         int32_t blocks
         pa_stage *stage
         pa_ring *ring
-        pa_eventcount *gate
         pa_eventcount *host
         atomic_int failed
+    int pa_unit_start(pa_unit *)
+    void pa_unit_close(pa_unit *)
     int pa_lane_start(pa_lane *)
     pa_slot *pa_lane_free(pa_lane *)
     void pa_lane_submit(pa_lane *, int64_t)

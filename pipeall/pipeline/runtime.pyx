@@ -93,25 +93,52 @@ cdef class Frames:
         return arrived
 
 
-@cython.no_gc  # refers to nothing that could refer back; the threads use its members until __dealloc__ joins them
+@cython.no_gc  # its thread uses its members
+cdef class NativeUnit:
+    """The thread that serves the stages of one unit (stage.h): it runs as long as a lane has one of them."""
+
+    cdef pa_unit unit
+    cdef int users
+
+    def __cinit__(self, str name):
+        memset(&self.unit, 0, sizeof(pa_unit))
+        strncpy(self.unit.name, f"pa-{name}".encode(), 11)
+
+    cdef join(self):
+        """Raises DeviceError where no thread can be started."""
+        if not self.users and (error := pa_unit_start(&self.unit)):
+            raise DeviceError(f"cannot start a stage thread: {strerror(error).decode()}")
+        self.users += 1
+
+    cdef leave(self):
+        self.users -= 1
+        if not self.users:
+            with nogil:
+                pa_unit_close(&self.unit)
+
+
+@cython.no_gc  # refers to nothing that could refer back; the threads use its members until __dealloc__ closes the lane
 cdef class NativeLane:
-    """Stages in a row (stage.h). ``close`` ends the threads; the memory goes with the object."""
+    """Stages in a row (stage.h). ``close`` ends them; the memory goes with the object."""
 
     cdef pa_lane lane
     cdef int64_t submitted, taken, depth, in_place
     cdef Gate gate
-    cdef object programs, slots, units, outputs, spare
+    cdef object programs, slots, names, outputs, spare
+    cdef list units  # those that were joined
     cdef bint running
     cdef int process  # after a fork the threads exist in the parent only
 
     def __cinit__(self):
         memset(&self.lane, 0, sizeof(pa_lane))
+        self.units = []
 
-    def __init__(self, units, programs, rings, outputs, Gate gate, int depth, leaves, *, int64_t in_place=0, fault=None,
+    def __init__(self, names, units, programs, rings, outputs, Gate gate, int depth, leaves, *, int64_t in_place=0, fault=None,
                  int64_t log_frames=0):
         """Starts the stages.
 
-        units       name of what each stage runs on, for errors and threads
+        names       of what each stage runs on, for errors
+        units       the NativeUnit that serves each stage; several stages may have the same
         programs    one per stage: objects with ``handle``, the address of a pa_program
         rings       one list of slots per ring (stages + 1): objects with ``data`` and ``mem`` (addresses) and
                     ``nbytes``, kept alive here
@@ -126,7 +153,7 @@ cdef class NativeLane:
         cdef int count = len(programs), i
         if not 1 <= count <= PA_MAX_STAGES:
             raise ArgumentError(f"stages: expected 1 to {PA_MAX_STAGES}, got {count}")
-        self.units, self.programs, self.slots, self.gate = list(units), list(programs), rings, gate
+        self.names, self.programs, self.slots, self.gate = list(names), list(programs), rings, gate
         self.lane.block_bytes = -(-max([at + size for some in leaves for _, at, size in some], default=0) // 64) * 64
         self.outputs = [(early, offset, shape, np.dtype(dtype)) for early, offset, shape, dtype in outputs]
         rooms = min(slot.nbytes for slot in rings[count]), self.lane.block_bytes
@@ -136,12 +163,11 @@ cdef class NativeLane:
         self.lane.stages = count
         self.lane.host = gate.gate
         self.lane.stage = <pa_stage *>allocate(count * sizeof(pa_stage))
-        self.lane.gate = <pa_eventcount *>allocate((count + 1) * sizeof(pa_eventcount))
         for i in range(count):
             self.lane.stage[i].lane = &self.lane
             self.lane.stage[i].index = i
             self.lane.stage[i].program = <pa_program *><uintptr_t>programs[i].handle
-            strncpy(self.lane.stage[i].name, f"pa-{units[i]}".encode(), 11)
+            self.lane.stage[i].unit = &(<NativeUnit?>units[i]).unit
             self.set_leaves(&self.lane.stage[i], leaves[i], min(slot.nbytes for slot in rings[i + 1]))
             self.lane.stage[i].fault_frame = fault[1] if fault is not None and fault[0] == i else -1
             if log_frames:
@@ -152,19 +178,29 @@ cdef class NativeLane:
         if self.lane.block_bytes:
             self.lane.block = <char *>allocate(depth * self.lane.block_bytes)
             self.lane.blocks = depth
-        self.start()
+        self.process = getpid()
+        try:
+            self.start(units)
+        except BaseException:
+            self.leave_units()
+            raise
+        self.running = True
 
-    cdef start(self):
+    cdef start(self, units):
         cdef int error, i
+        for unit in units:
+            (<NativeUnit>unit).join()
+            self.units.append(unit)
         with nogil:
             error = pa_lane_start(&self.lane)
-        if error > 0:
-            raise DeviceError(f"cannot start a stage thread: {strerror(error).decode()}")
         if error:
             for i in range(self.lane.stages):
                 if self.lane.stage[i].open_error:
-                    raise DeviceError(f"stage {i} on {self.units[i]}: {self.text(i, self.lane.stage[i].open_error)}")
-        self.running, self.process = True, getpid()
+                    raise DeviceError(f"stage {i} on {self.names[i]}: {self.text(i, self.lane.stage[i].open_error)}")
+
+    cdef leave_units(self):
+        while self.units:
+            (<NativeUnit>self.units.pop()).leave()
 
     cdef set_rings(self, rings):
         cdef int i, j
@@ -302,7 +338,7 @@ cdef class NativeLane:
                 PyBuffer_Release(&target)
             arrived.arrays = arrays
         else:
-            unit = self.units[slot.failed_stage]
+            unit = self.names[slot.failed_stage]
             arrived.error = PipelineError(
                 f"stage {slot.failed_stage} on {unit} failed at frame {slot.frame}: "
                 f"{self.text(slot.failed_stage, slot.error)}",
@@ -373,6 +409,7 @@ cdef class NativeLane:
             self.running = False
             with nogil:
                 pa_lane_close(&self.lane)
+            self.leave_units()
             for i in range(self.lane.stages + 1):
                 for j, slot in enumerate(self.slots[i]):
                     slot.data = <uintptr_t>self.lane.ring[i].slot[j].memory.data  # a device may have moved it
@@ -381,6 +418,7 @@ cdef class NativeLane:
         if self.running and self.process == getpid():
             with nogil:
                 pa_lane_close(&self.lane)
+            self.leave_units()
         if self.lane.ring != NULL:
             for i in range(self.lane.stages + 1):
                 free(self.lane.ring[i].slot)
@@ -391,4 +429,3 @@ cdef class NativeLane:
         free(self.lane.block)
         free(self.lane.ring)
         free(self.lane.stage)
-        free(self.lane.gate)

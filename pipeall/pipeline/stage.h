@@ -1,12 +1,23 @@
-/* A lane: one to PA_MAX_STAGES stages in a row, a ring before, between and after them.
+/* Lanes, stages and the units that serve them.
  *
  *   host -> ring 0 -> stage 0 -> ring 1 -> stage 1 -> ... -> ring n -> host
  *
- * A stage is a thread that takes a slot from the ring before it, runs its program, and hands a slot of the
- * ring after it on. A full ring blocks its producer, an empty one its consumer. Nothing here touches Python.
+ * A lane is one to PA_MAX_STAGES stages in a row, with a ring before, between and after them. A unit is a thread, with
+ * its team of cores or its device's queue. It serves any number of stages, of one lane or of several: it takes a slot
+ * from the ring before a stage, runs the stage's program, and hands a slot of the ring after it on. Nothing here touches
+ * Python. stage.c is one frame on one stage, unit.c a unit's thread, lane.c the host's side.
+ *
+ * Taking turns
+ * A unit begins a frame on a stage only where it has both the frame and a free slot for it, and then carries it through.
+ * So it never waits for another of its own stages, and a full ring holds up one stage, not the unit. Of several frames
+ * that could begin it takes the one with the lowest number: in a lane that is the one furthest on.
+ *
+ * Waiting
+ * Where nothing can begin the unit waits at its gate. A neighbour that fills or frees a slot changes the gate, and wakes
+ * the unit only where `blocked` says that its stage waits for just that.
  *
  * Computing ahead
- * A device that computes by itself is given the next frame, where one has arrived, before the stage waits for the
+ * A device that computes by itself is given the next frame, where one can begin, before the unit waits for the
  * oldest. So it has work while that one is handed on.
  *
  * Floating cuts
@@ -21,16 +32,16 @@
  * has been taken out. A frame that fails leaves its block as it is; nobody reads it.
  *
  * Inline execution
- * Where a lane has one stage, the host thread that submits a frame may compute it there and then: no thread needs to
- * wake up. The mutex `computing` is held by the thread that computes. The stage's own thread holds it except while it
- * waits for a frame and none is under way. The host's earlier frames have come out by then, so the host waits for the
- * mutex no longer than the stage's thread takes to begin its wait. The rings see no difference: the thread that holds
+ * Where a lane has one stage and its unit no other, the host thread that submits a frame may compute it there and then:
+ * no thread needs to wake up. The mutex `computing` is held by the thread that computes. The unit's own thread holds it
+ * except while it waits at its gate. The host's earlier frames have come out by then, so the host waits for the
+ * mutex no longer than the unit's thread takes to begin its wait. The rings see no difference: the thread that holds
  * the mutex is their one consumer, or producer.
  *
  * Errors
  * A stage that fails hands on the slot marked with itself and the code, tells the stages before it to stop, and ends.
  * The stages after it deliver what came earlier, pass the marked slot on, and end. So the host sees every earlier frame
- * first and the failure in its place.
+ * first and the failure in its place. Their units go on with other stages.
  *
  * Shared fields
  * field                 owner                        ordering
@@ -54,6 +65,7 @@
 #include "ring.h"
 
 typedef struct pa_lane pa_lane;
+typedef struct pa_stage pa_stage;
 
 /* The log: one row of int64 per frame, of the latest `capacity` frames. Columns, in ns of CLOCK_MONOTONIC but the
  * first: frame, idle (began to wait for its input), taken (had it), begin (had a free slot after it), the program's
@@ -72,18 +84,44 @@ typedef struct pa_leaf {
     size_t slot_offset, block_offset, bytes;
 } pa_leaf;
 
-typedef struct pa_stage {
+/* A frame that a stage has begun and not yet handed on. */
+typedef struct pa_frame {
+    pa_stage *stage;
+    pa_slot *in, *out;
+    int64_t idle, taken, begin, paced; /* the last: time it has waited for its pace */
+    int64_t *row; /* of the log, NULL without one */
+    int started, code;
+} pa_frame;
+
+typedef struct pa_unit {
+    char name[12]; /* of the thread */
+    pthread_t thread;
+    atomic_int closing;
+    pa_eventcount gate; /* changes when a ring beside one of its stages does, or a stage comes or is to stop */
+    _Atomic(pa_stage *) joining; /* stages that are to be served, the latest first; linked by `next` */
+    pthread_mutex_t computing;   /* held by the thread that computes a frame; it owns what follows */
+    pa_stage *serves;            /* linked by `next` */
+    pa_frame frames[PA_DEPTH_MAX];
+    int oldest, under_way; /* of the frames */
+    int64_t free_since;    /* the time since which no thread computes */
+} pa_unit;
+
+enum { PA_FRAME = 1, PA_SPACE = 2 }; /* what a stage may be blocked for */
+
+struct pa_stage {
     pa_lane *lane;
     int index;
+    pa_unit *unit;
+    pa_stage *next; /* of those that the unit serves */
     pa_program *program;
-    char name[12]; /* of the thread */
     pa_leaf *leaves;
     int32_t leaf_count;
     int64_t fault_frame; /* fault injection: report an error at this frame; -1 for never */
-    pthread_t thread;
-    pthread_mutex_t computing; /* held by the thread that computes a frame; it owns the next two */
-    int64_t free_since;        /* the time since which no thread computes */
-    int64_t latest_ns;         /* what the latest frame took; 0 before the first */
+    /* Of the thread that computes: its frames under way; whether it begins, and hands on, no more; when it saw its next
+     * frame arrive, 0 before; what the latest frame took, 0 before the first. */
+    int ahead, begins_no_more, ended;
+    int64_t arrived_ns, latest_ns;
+    atomic_int blocked; /* what it waits for: set by the unit, read by neighbours */
     atomic_int stop;
     int open_error; /* what program->open returned; read it once the lane is ready */
     pa_log log;
@@ -93,27 +131,32 @@ typedef struct pa_stage {
     /* Counters: written by the stage only, read by anyone. busy includes pacing; overran: frames whose program alone
      * took longer than the pace; floated: frames that went out late. */
     atomic_llong frames, floated, overran, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns;
-} pa_stage;
+};
 
 struct pa_lane {
-    int stages, started;
+    int stages, joined; /* the latter: handed to their units */
     char *block; /* [blocks][block_bytes]; blocks: most frames under way, 0 where no stage has leaves */
     size_t block_bytes;
     int32_t blocks, next_block;
     pa_stage *stage; /* [stages] */
     pa_ring *ring;   /* [stages + 1] */
-    pa_eventcount *gate;   /* [stages + 1]: gate i changes when ring i does: where stages wait */
     pa_eventcount *host;   /* changes when ring n has a frame, or ring 0 space after pa_lane_free had none; may be shared */
     atomic_int space_wanted;
-    atomic_int ready, failed;
+    atomic_int opened, leaving, left; /* stages that their units have opened, or could not; that they have closed */
+    atomic_int failed;
 };
 
 enum { PA_INLINE_NS = 20 * 1000 * 1000 }; /* of a frame at most: a signal (Ctrl-C) waits until it is computed */
 enum { PA_FAULT = -1000001 }; /* the error code of fault injection */
 enum { PA_LATE_EXIT_FRAMES = 2 };       /* frames of the next stage at which a frame goes out late; planning/rings.py has it too */
 
-/* Starts the threads and waits until every program is open. 0; or the errno of a thread that could not start;
- * or -1 where stage[i].open_error says why. The lane is closed again when it is not 0. */
+/* Starts a unit's thread: 0 or an errno. It may serve stages of any lane until it is closed, when no lane has any of its
+ * stages. */
+int pa_unit_start(pa_unit *unit);
+void pa_unit_close(pa_unit *unit);
+
+/* Hands the stages to their units and waits until every program is open. 0, or -1 where stage[i].open_error says why;
+ * then the lane is closed again. */
 int pa_lane_start(pa_lane *lane);
 
 /* Host side; one thread submits and one takes results, possibly two different threads. */
@@ -129,7 +172,13 @@ char *pa_lane_block(const pa_lane *lane, const pa_slot *slot); /* of the frame i
 pa_slot *pa_lane_front(pa_lane *lane);   /* the oldest result, or NULL: none yet */
 void pa_lane_release(pa_lane *lane);
 
-/* Ends every stage after the step it is in and joins the threads. Frames inside are dropped. */
+/* Ends every stage after the step it is in; their units have left them then. Frames inside are dropped. */
 void pa_lane_close(pa_lane *lane);
+
+/* Among stage.c, unit.c and lane.c. All but the last are for the thread that computes. */
+int pa_stage_ready(pa_stage *stage);                   /* whether it can begin a frame; else `blocked` says why not */
+int pa_stage_begin(pa_stage *stage, pa_frame *frame);  /* where it can; 0: stopped meanwhile */
+void pa_stage_end(pa_frame *frame);                    /* waits for the oldest frame and hands it on */
+void pa_stages_stop(pa_lane *lane, int count);         /* tells the first `count` stages to end */
 
 #endif

@@ -15,13 +15,14 @@ SANITIZERS = {
     "tsan": ["-fsanitize=thread"],
     "asan": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"],
 }
+LANE = [f"pipeline/{name}.c" for name in ("stage", "unit", "lane")]
 PROGRAMS = {  # name -> the sources under test, and the rounds: plain, with a sanitizer
     "ring": ([], 1_000_000, 50_000),
     "eventcount": ([], 20_000, 5_000),
     "team": (["_kernels/cpu/team.c"], 20_000, 4_000),
     "tiling": (["_kernels/cpu/tiling.c", "_kernels/cpu/team.c"], 20_000, 2_000),
-    "lane": (["pipeline/stage.c"], 2_500, 500),
-    "run_inline": (["pipeline/stage.c"], 5_000, 1_000),
+    "lane": (LANE, 700, 150),
+    "run_inline": (LANE, 5_000, 1_000),
 }
 
 

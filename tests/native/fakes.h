@@ -85,7 +85,8 @@ static void fake_close(pa_program *program) {
 
 typedef struct rig {
     pa_lane lane;
-    pa_eventcount host, gates[PA_MAX_STAGES + 1];
+    pa_eventcount host;
+    pa_unit units[PA_MAX_STAGES];
     pa_stage stages[PA_MAX_STAGES];
     pa_ring rings[PA_MAX_STAGES + 1];
     pa_slot slots[PA_MAX_STAGES + 1][MAX_SLOTS];
@@ -100,10 +101,13 @@ static rig r;
 static int64_t frames;
 static int depth, late; /* of the fakes */
 static int shared;      /* steps that two stages have */
+static int most_units = PA_MAX_STAGES; /* that serve the stages of a lane in turn */
+
+static int units(void) { return r.lane.stages < most_units ? r.lane.stages : most_units; }
 
 static void set_up(int stages, int slots) {
     memset(&r, 0, sizeof r);
-    r.lane = (pa_lane){.stages = stages, .stage = r.stages, .ring = r.rings, .gate = r.gates, .host = &r.host,
+    r.lane = (pa_lane){.stages = stages, .stage = r.stages, .ring = r.rings, .host = &r.host,
                        .block = (char *)r.blocks, .block_bytes = sizeof r.blocks[0],
                        .blocks = slots * (stages + 1)};
     for (int i = 0; i < stages; i++) {
@@ -114,6 +118,7 @@ static void set_up(int stages, int slots) {
                                .fail_at = -1, .block_at = -1, .late = late};
         r.stages[i].lane = &r.lane;
         r.stages[i].index = i;
+        r.stages[i].unit = &r.units[i % most_units];
         r.stages[i].program = &r.programs[i].program;
         r.stages[i].fault_frame = -1;
         r.leaves[i] = (pa_leaf){.slot_offset = 0, .block_offset = sizeof r.blocks[0][i] * (size_t)i,
@@ -128,13 +133,23 @@ static void set_up(int stages, int slots) {
     }
 }
 
+static int start_lane(void) {
+    for (int i = 0; i < units(); i++) CHECK(pa_unit_start(&r.units[i]) == 0);
+    return pa_lane_start(&r.lane);
+}
+
+static void close_units(void) {
+    for (int i = 0; i < units(); i++) pa_unit_close(&r.units[i]);
+}
+
 static void close_in_time(void) {
     const int64_t begin = pa_now_ns();
     pa_lane_close(&r.lane);
+    pa_lane_close(&r.lane); /* harmless */
+    close_units();
     CHECK(pa_now_ns() - begin < SECOND);
     for (int i = 0; i < r.lane.stages; i++) CHECK(r.programs[i].opened == 1 && r.programs[i].closed == 1);
     for (int i = 0; i < r.lane.stages; i++) CHECK(r.programs[i].under_way == 0); /* each frame started was finished */
-    pa_lane_close(&r.lane); /* harmless */
 }
 
 static int fill(int64_t frame) {

@@ -15,7 +15,7 @@ static int run_inline(int64_t frame) {
 /* Two of three frames are computed by the host, until one fails. */
 static void test_run_inline(int64_t failing) {
     set_up(1, 1);
-    CHECK(pa_lane_start(&r.lane) == 0);
+    CHECK(start_lane() == 0);
     r.programs[0].fail_at = failing; /* read by who computes, after this frame was handed over */
     int64_t computed = 0;
     CHECK(!run_inline(0)); /* nobody knows how long it takes */
@@ -48,7 +48,7 @@ static void *close_soon(void *argument) {
 static void test_close_inline(void) {
     set_up(1, 1);
     r.programs[0].block_at = 1;
-    CHECK(pa_lane_start(&r.lane) == 0);
+    CHECK(start_lane() == 0);
     CHECK(try_submit(0));
     take_frame(0);
     pthread_t closer = start_thread(close_soon, NULL);

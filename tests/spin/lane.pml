@@ -1,50 +1,57 @@
-/* Waiting in a lane (eventcount.h, stage.c), exhaustively: a stage between two rings, and a host of two threads, one that
- * submits and one that takes results. Nobody sleeps for ever, also when the stage fails at any frame and when the lane is
- * closed at any moment.
+/* Units, lanes and the host (unit.c, stage.c, lane.c), exhaustively: nobody sleeps for ever, whatever the order.
  *
- *   spin -a -DSLOTS=2 lane.pml && cc -O2 -DSAFETY -o pan pan.c && ./pan -m1000000
+ *   spin -a -DSTAGES=3 -DENDS=0 lane.pml && cc -O2 -DSAFETY -o pan pan.c && ./pan -m1000000
  *
- * BUG 1: a signaller looks for sleepers before it counts the change; 2: the stage tells of space before it has
- * released the slot; 3: the host asks for space after its last look. Each must be found (as an invalid end state:
- * somebody sleeps for ever).
+ * One thread of the host submits, one takes.
  *
- * What it assumes of the memory: `changes`, `sleepers`, `stop`, `failed` and `space_wanted` are sequentially consistent
- * (atomic_ operations without an explicit order; exchange and fetch_add are indivisible), and the kernel compares
- * `changes` with the ticket and puts the thread to sleep in one step (futex(2)). That is what two pairs need, each of the
- * form "write mine, then read yours" (store buffering, litmus test SB), which acquire and release would not give:
- *   signal:  changes + 1, then reads sleepers      |  wait:  sleepers + 1, then the kernel reads changes
- *   stage:   releases slot, then takes space_wanted |  host:  sets space_wanted, then reads released
- * In the second pair both sides use an exchange on one variable: the later one reads what the earlier wrote and so sees
- * all before it, which is what a release store and an acquire load of `released` need on either side of it.
- * The spinning before a sleep only ends earlier and is left out. So is inline execution: that thread has no frame under way
- * and waits at no gate. A ring is a number of frames here; ring.pml has the
- * slots. Of `changes` all that counts is whether it differs from a thread's ticket: `moved` (so 2^32 signals between
- * a ticket and its sleep are taken to be impossible).
+ * STAGES in the lane: 1, or 3, of which the first and the last are of one unit, as in B-G-B. With 3 the host's threads
+ *        look all the time, which leaves the waits of units
+ * SLOTS  of each ring
+ * FRAMES that the host submits
+ * ENDS   1: a stage may fail, once, and the host closes the lane at any moment; else all frames come through
+ * BUG    1: reads who sleeps before it changes the gate; 2: the host looks for space before it says that it wants it;
+ *        3: frees a slot after it has asked whether the host wants space; 4: a unit with a frame for its
+ *        first stage waits there for a slot, whatever its last stage could do; 5: `blocked` keeps what it was from an earlier wait. Each must
+ *        be found, as an invalid end state: somebody sleeps for ever.
+ *
+ * What it assumes of the memory: changes, sleepers, blocked, stop, failed and space_wanted are sequentially consistent.
+ * A ring is what it has: frames[i] counts those in ring i; ring.pml has the slots. A unit that has read an outdated
+ * count sees it as not changed yet, which is an order of the steps here. Of `changes` all that counts is whether it
+ * differs from a thread's ticket: `moved` (so 2^32 signals between a ticket and its sleep are taken to be impossible).
  */
 #ifndef SLOTS
-#define SLOTS 2
+#define SLOTS 1
 #endif
 #ifndef FRAMES
 #define FRAMES 3
+#endif
+#ifndef STAGES
+#define STAGES 1
+#endif
+#ifndef ENDS
+#define ENDS 1
 #endif
 #ifndef BUG
 #define BUG 0
 #endif
 
-#define GATE_IN 0  /* of ring 0: the stage waits for frames */
-#define GATE_OUT 1 /* of ring 1: the stage waits for space */
-#define HOST 2     /* both threads of the host wait here */
-#define STAGE_ID 0
-#define SUBMITTER 1
-#define TAKER 2
+#define HOST 2      /* the host's gate; those of units are 0 and 1 */
+#define SUBMITTER 2 /* threads; those of units are 0 and 1 */
+#define TAKER 3
 #define NO_FRAME 255
+#define FRAME 1
+#define SPACE 2
+#define UNIT(stage) (stage == 2 -> 0 : stage)
 
 byte sleepers[3];               /* by gate */
-byte place[3];                  /* by thread: the gate its ticket is of */
-bool moved[3], asleep[3];       /* by thread */
-byte frames[2];                 /* in ring 0 and ring 1 */
-byte failed_at = NO_FRAME;      /* the frame in ring 1 that is marked */
-bool stop, failed, space_wanted, closed;
+byte place[4] = 3;              /* by thread: the gate its ticket is of */
+bool moved[4], asleep[4];       /* by thread */
+byte frames[STAGES + 1];        /* in each ring */
+byte passed[STAGES];            /* frames that a stage has handed on */
+byte blocked[STAGES];
+bool stop[STAGES], ended[STAGES];
+byte failed_at = NO_FRAME;      /* the frame that is marked */
+bool failed, space_wanted, closed;
 
 #define FULL(ring) (frames[ring] == SLOTS)
 #define EMPTY(ring) (frames[ring] == 0)
@@ -60,7 +67,8 @@ inline change(gate) {
     d_step {
         moved[0] = moved[0] || place[0] == gate;
         moved[1] = moved[1] || place[1] == gate;
-        moved[2] = moved[2] || place[2] == gate
+        moved[2] = moved[2] || place[2] == gate;
+        moved[3] = moved[3] || place[3] == gate
     }
 }
 
@@ -68,11 +76,13 @@ inline wake(gate) {
     d_step {
         asleep[0] = asleep[0] && place[0] != gate;
         asleep[1] = asleep[1] && place[1] != gate;
-        asleep[2] = asleep[2] && place[2] != gate
+        asleep[2] = asleep[2] && place[2] != gate;
+        asleep[3] = asleep[3] && place[3] != gate
     }
 }
 
-inline signal(gate) {
+/* pa_eventcount_signal_if; `waits` is read last. */
+inline signal_if(gate, waits) {
     if
     :: BUG == 1 ->
         sleeping = sleepers[gate] > 0;
@@ -82,7 +92,7 @@ inline signal(gate) {
         sleeping = sleepers[gate] > 0
     fi;
     if
-    :: sleeping -> wake(gate)
+    :: sleeping && waits -> wake(gate)
     :: else
     fi;
     sleeping = false
@@ -95,70 +105,174 @@ inline wait(thread, gate) {
     sleepers[gate]--
 }
 
-proctype stage() {
-    byte frame;
-    bool sleeping, wanted, last;
-    do
-    :: last -> break
-    :: else ->
-        do /* wait_for the frame */
-        :: draw_ticket(STAGE_ID, GATE_IN);
-            if
-            :: stop -> goto end
-            :: else
-            fi;
-            if
-            :: !EMPTY(0) -> break
-            :: else -> wait(STAGE_ID, GATE_IN)
-            fi
-        od;
-        do /* wait_for space */
-        :: draw_ticket(STAGE_ID, GATE_OUT);
-            if
-            :: stop -> goto end
-            :: else
-            fi;
-            if
-            :: !FULL(1) -> break
-            :: else -> wait(STAGE_ID, GATE_OUT)
-            fi
-        od;
-        if
-        :: true
-        :: last = true; /* fails */
-            failed_at = frame;
-            failed = true;
-            signal(HOST)
-        fi;
-        frames[1]++;
-        signal(HOST);
-        if
-        :: BUG == 2 ->
-            wanted = space_wanted;
-            space_wanted = false;
-            if
-            :: wanted -> signal(HOST)
-            :: else
-            fi;
-            frames[0]--
-        :: else ->
-            frames[0]--;
-            atomic {
-                wanted = space_wanted;
-                space_wanted = false
-            }
-            if
-            :: wanted -> signal(HOST)
-            :: else
-            fi
-        fi;
-        wanted = false;
-        frame++
-    od;
-end:
-    skip
+inline tell_of_frame(ring) {
+    if
+    :: ring == STAGES -> signal_if(HOST, true)
+    :: else -> signal_if(UNIT(ring), blocked[ring] == FRAME)
+    fi
 }
 
+inline tell_of_space(ring) {
+    if
+    :: ring > 0 -> signal_if(UNIT((ring - 1)), blocked[ring - 1] == SPACE)
+    :: else ->
+        atomic {
+            wanted = space_wanted;
+            space_wanted = false
+        }
+        if
+        :: wanted -> signal_if(HOST, true)
+        :: else
+        fi;
+        wanted = false
+    fi
+}
+
+/* pa_stage_ready: whether `stage` can begin a frame. */
+inline look(stage) {
+    ready = false;
+    if
+    :: stop[stage] || ended[stage]
+    :: else ->
+        lacks = FRAME;
+        if
+        :: !EMPTY(stage) ->
+            lacks = SPACE;
+            if
+            :: !FULL(stage + 1) -> lacks = 0
+            :: else
+            fi
+        :: else
+        fi;
+        if
+        :: BUG == 5 && blocked[stage]
+        :: else -> blocked[stage] = lacks
+        fi;
+        ready = lacks == 0;
+        if
+        :: BUG == 4 && lacks == SPACE -> !FULL(stage + 1); ready = true
+        :: else
+        fi
+    fi
+}
+
+inline stop_before(stage) {
+    other = 0;
+    do
+    :: other == stage -> break
+    :: else ->
+        stop[other] = true;
+        signal_if(UNIT(other), true);
+        other++
+    od
+}
+
+inline serve(stage) {
+    if
+    :: failed_at == passed[stage] -> ended[stage] = true /* passes the mark on */
+    :: failed_at == NO_FRAME
+    :: failed_at != NO_FRAME && failed_at != passed[stage]
+    :: ENDS && failed_at == NO_FRAME -> /* fails */
+        atomic {
+            failed_at = passed[stage];
+            ended[stage] = true;
+            failed = true
+        }
+        stop_before(stage);
+        signal_if(HOST, true)
+    fi;
+    atomic {
+        passed[stage]++;
+        frames[stage + 1]++
+    }
+    tell_of_frame(stage + 1);
+    if
+    :: BUG == 3 && stage == 0 ->
+        tell_of_space(stage);
+        frames[stage]--
+    :: else ->
+        frames[stage]--;
+        tell_of_space(stage)
+    fi
+}
+
+proctype unit(byte id) {
+    byte lacks, other;
+    bool sleeping, wanted, ready;
+    do
+    :: draw_ticket(id, id);
+        if
+        :: (stop[id] || ended[id]) && (id == 1 || stop[STAGES - 1] || ended[STAGES - 1]) -> break
+        :: else
+        fi;
+#if STAGES == 3
+        if
+        :: id == 0 && BUG != 4 -> /* of two frames the one further on */
+            look(2);
+            if
+            :: ready -> serve(2); goto next
+            :: else
+            fi
+        :: else
+        fi;
+#endif
+        look(id);
+        if
+        :: ready -> serve(id); goto next
+        :: else
+        fi;
+#if STAGES == 3 && BUG == 4
+        if
+        :: id == 0 ->
+            look(2);
+            if
+            :: ready -> serve(2); goto next
+            :: else
+            fi
+        :: else
+        fi;
+#endif
+        wait(id, id);
+next:
+        skip; /* no jump may lead into the d_step that follows */
+        d_step {
+            ready = false;
+            lacks = 0;
+            other = 0
+        }
+    od
+}
+
+#if STAGES == 3
+proctype submitter() {
+    byte frame;
+    bool sleeping;
+    do
+    :: frame == FRAMES -> break
+    :: frame < FRAMES && !FULL(0) ->
+        atomic {
+            frames[0]++;
+            frame++
+        }
+        signal_if(0, blocked[0] == FRAME)
+    od
+}
+
+proctype taker() {
+    byte frame, other;
+    bool sleeping;
+    do
+    :: frame == FRAMES -> break
+    :: frame < FRAMES && !EMPTY(STAGES) ->
+        atomic {
+            frames[STAGES]--;
+            frame++
+        }
+        signal_if(0, blocked[2] == SPACE)
+    od;
+    stop_before(STAGES)
+}
+#else
 proctype submitter() {
     byte frame;
     bool sleeping, space;
@@ -174,7 +288,7 @@ proctype submitter() {
         if
         :: !space ->
             if
-            :: BUG == 3 ->
+            :: BUG == 2 ->
                 space = !FULL(0);
                 space_wanted = true
             :: else ->
@@ -186,7 +300,7 @@ proctype submitter() {
         if
         :: space ->
             frames[0]++;
-            signal(GATE_IN);
+            signal_if(0, blocked[0] == FRAME);
             frame++
         :: else -> wait(SUBMITTER, HOST)
         fi;
@@ -195,36 +309,39 @@ proctype submitter() {
 }
 
 proctype taker() {
-    byte frame;
+    byte frame, other;
     bool sleeping;
     do
     :: frame == FRAMES -> break
-    :: frame < FRAMES -> break /* it may close at any moment */
+    :: ENDS && frame < FRAMES -> break /* it may close at any moment */
     :: frame < FRAMES ->
         draw_ticket(TAKER, HOST);
         if
-        :: !EMPTY(1) ->
+        :: !EMPTY(STAGES) ->
             if
             :: failed_at == frame -> break
             :: else
             fi;
-            frames[1]--;
-            signal(GATE_OUT);
+            frames[STAGES]--;
+            signal_if(UNIT((STAGES - 1)), blocked[STAGES - 1] == SPACE);
             frame++
         :: else -> wait(TAKER, HOST)
         fi
     od;
     /* pa_lane_close; the host's own gate tells its other thread */
     closed = true;
-    stop = true;
-    signal(GATE_IN);
-    signal(GATE_OUT);
-    signal(HOST)
+    stop_before(STAGES);
+    signal_if(HOST, true)
 }
+#endif
 
 init {
     atomic {
-        run stage();
+        run unit(0);
+        if
+        :: STAGES == 3 -> run unit(1)
+        :: else
+        fi;
         run submitter();
         run taker()
     }
