@@ -100,6 +100,41 @@ def _supported(lowered: list[Lowered], units: Sequence[Component]) -> list[Lower
     return lowered
 
 
+def _compiled(
+    lowered: Sequence[Lowered], units: Sequence[Component], unit_of: Sequence[int], record: bool
+) -> list[Any]:
+    """The program of each stage. Those of one unit share what the one with the largest arena has."""
+    programs: dict[int, Any] = {}
+    owners: dict[int, Any] = {}
+    for index in sorted(range(len(lowered)), key=lambda index: -lowered[index].arena_bytes):
+        unit, owner = units[index], owners.get(unit_of[index])
+        shared = {} if owner is None else {"beside": owner}
+        programs[index] = unit.device.compile(lowered[index], unit.name, record=record, **shared)
+        owners.setdefault(unit_of[index], programs[index])
+    return [programs[index] for index in range(len(lowered))]
+
+
+def _rings(
+    plans: Sequence[StagePlan], stages: Sequence[Stage], lowered: Sequence[Lowered], slots: int, depth: int | None
+) -> tuple[list[list], int]:
+    """The slots of every ring, and the most frames under way."""
+    owners = [[], *([stage.program] if stage.unit.device.owns_slots else [] for stage in stages), []]
+    sizes = [lowered[0].slot_in_bytes, *(part.slot_out_bytes for part in lowered)]
+    # A program that holds several frames at once holds as many slots on both of its sides. And the first ring holds
+    # all that may be under way: whoever submits waits for results only, never for space too.
+    held = [0, *(stage.program.depth - 1 for stage in stages), 0]
+    counts = [slots + before + after for before, after in pairwise(held)]
+    for ring, stage in enumerate(stages, 1):
+        counts[ring] = slots_behind(stage.floating > 0, counts[ring])
+    depth = depth or full_load(plans) + sum(held)
+    counts[0] = max(counts[0], depth)
+    rings = [
+        ring_slots(before + after, size, count)
+        for (before, after), size, count in zip(pairwise(owners), sizes, counts, strict=True)
+    ]
+    return rings, depth
+
+
 def _lines(slot: SlotTensor) -> int:
     return -slot.nbytes // LINE_BYTES * -LINE_BYTES
 
@@ -107,6 +142,7 @@ def _lines(slot: SlotTensor) -> int:
 class Lane:
     """Runs ``stages`` on ``units`` from when it is made until ``close``.
 
+    unit_of the number of the unit that serves each stage
     number  what its counters and traces are filed under
     gate    changes when the lane has room or a result
     slots   per ring, but for the first
@@ -125,6 +161,7 @@ class Lane:
         graph: Graph,
         stages: Sequence[StagePlan],
         units: Sequence[Component],
+        unit_of: Sequence[int],
         gate: runtime.Gate,
         *,
         number: int,
@@ -141,33 +178,32 @@ class Lane:
         graph, stages, units, ranges = row_of(graph, stages, units, spare)
         self._front = len(stages) - self._front
         lowered = _supported(lowered_stages(graph, stages, units, timed=True), units)
-        for stage, part, unit, groups in zip(stages, lowered, units, ranges, strict=True):
-            program = unit.device.compile(part, unit.name, record=record)
+        unit_of = [-1] * self._front + list(unit_of)
+        programs = _compiled(lowered, units, unit_of, record)
+        for stage, unit, groups, program in zip(stages, units, ranges, programs, strict=True):
             self.stages.append(Stage(unit, groups, stage.floating, program))
-        owners = [[], *([stage.program] if stage.unit.device.owns_slots else [] for stage in self.stages), []]
-        sizes = [lowered[0].slot_in_bytes, *(part.slot_out_bytes for part in lowered)]
-        # A program that holds several frames at once holds as many slots on both of its sides. And the first ring holds
-        # all that may be under way: whoever submits waits for results only, never for space too.
-        held = [0, *(stage.program.depth - 1 for stage in self.stages), 0]
-        counts = [slots + before + after for before, after in pairwise(held)]
-        for ring, stage in enumerate(self.stages, 1):
-            counts[ring] = slots_behind(stage.floating > 0, counts[ring])
-        depth = depth or full_load(stages) + sum(held)
-        counts[0] = max(counts[0], depth)
-        rings = [
-            ring_slots(before + after, size, count)
-            for (before, after), size, count in zip(pairwise(owners), sizes, counts, strict=True)
-        ]
+        rings, depth = _rings(stages, self.stages, lowered, slots, depth)
         self.slot_in = lowered[0].slot_in
         self._gate = gate
         outputs, leaves = results(graph, lowered)
         self.started_ns = runtime.now_ns()
-        names, programs = zip(*((stage.unit.name, stage.program) for stage in self.stages), strict=True)
+        names = [str(stage.unit.name) for stage in self.stages]
+        threads = {number: runtime.NativeUnit(name) for number, name in zip(unit_of, names, strict=True)}
+        served = [threads[number] for number in unit_of]
         fault = fault and (fault[0] + self._front, fault[1])
-        in_place, logged = read_in_place(lowered[0]) if len(lowered) == 1 else 0, LOG_FRAMES if record else 0
-        served = [runtime.NativeUnit(str(name)) for name in names]
         self.native = runtime.NativeLane(
-            names, served, programs, rings, outputs, gate, depth, leaves, in_place=in_place, fault=fault, log_frames=logged
+            names,
+            served,
+            programs,
+            rings,
+            outputs,
+            gate,
+            depth,
+            leaves,
+            shares=[stage.share for stage in stages],
+            in_place=read_in_place(lowered[0]) if len(lowered) == 1 else 0,
+            fault=fault,
+            log_frames=LOG_FRAMES if record else 0,
         )
 
     @property

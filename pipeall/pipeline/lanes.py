@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..graph.ir import Graph
@@ -18,10 +17,9 @@ from . import runtime
 from .boards.board import Board
 from .boards.emulator import Emulator
 from .border import Entry
-from .devices.device import Component
 from .front import spare_unit
 from .lane import Lane
-from .planning.plan import Plan, StagePlan
+from .planning.plan import Plan
 from .planning.rings import REORDER
 from .stats import StageCounters
 from .trace import StageTrace
@@ -74,17 +72,21 @@ class Lanes:
         self._options = {"slots": slots, "depth": depth, "record": record, "fault": fault}
         self._lock = threading.Lock()  # of a move, and of what must not see half of one
         try:
-            for number, (stages, parts) in enumerate(zip(plan.lanes, board.units(plan), strict=True)):
-                self.all += (self._start(plan, number, stages, parts),)
+            for number in range(len(plan.lanes)):
+                self.all += (self._start(plan, number, number),)
             self.open = self.all
             self._keep_pace()
         except BaseException:
             self.close()
             raise
 
-    def _start(self, plan: Plan, number: int, stages: Sequence[StagePlan], parts: Sequence[Component]) -> Lane:
-        spare = spare_unit(self.graph, plan, self.board) if parts[0].device.cores is None else None
-        lane = Lane(self.graph, stages, parts, self.gate, number=number, spare=spare, **self._options)
+    def _start(self, plan: Plan, index: int, number: int) -> Lane:
+        """Lane ``index`` of a plan, filed under ``number``."""
+        stages, units = plan.lanes[index], self.board.units(plan)[index]
+        first = sum(map(len, plan.lanes[:index]))
+        spare = spare_unit(self.graph, plan, self.board) if units[0].device.cores is None else None
+        unit_of = plan.unit_of[first : first + len(stages)]
+        lane = Lane(self.graph, stages, units, unit_of, self.gate, number=number, spare=spare, **self._options)
         # Also at the interpreter's exit: finalizers run newest first, so the threads end before OpenCL slots are freed.
         lane.end = weakref.finalize(self, lane.close)
         return lane
@@ -142,7 +144,7 @@ class Lanes:
 
     def move(self, plan: Plan, why: str = "") -> None:
         """Runs ``plan``, a single lane, from the next frame on; frames under way end in the lane before it."""
-        lane = self._start(plan, self.all[-1].number + 1, plan.lanes[0], self.board.units(plan)[0])
+        lane = self._start(plan, 0, self.all[-1].number + 1)
         with self._lock:
             self.all, self.open, self.plan = (*self.all, lane), (lane,), plan
             self.plans.append((self.frames.submitted, plan))

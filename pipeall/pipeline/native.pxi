@@ -38,6 +38,7 @@ cdef extern from "stage.h" nogil:
         pa_unit *unit
         pa_program *program
         int64_t fault_frame
+        int32_t late_share
         pa_leaf *leaves
         int32_t leaf_count
         pa_log log

@@ -33,6 +33,7 @@ from .host import FrameFuture, Host
 from .lanes import Lanes, Move
 from .live import DROPS, Feed, LiveResult, Stream
 from .planning.plan import Plan, plan_of
+from .planning.predict import with_shares
 from .planning.profile import Profile, profile_of
 from .planning.rings import MAX_SLOTS, FrameTimes
 from .rebalance import Drift, Rebalancer
@@ -130,7 +131,10 @@ class Pipeline:
         fault = env.fault()
         _check(plan, board, slots, depth, time_scale, fault)
         twin = None if board.model is None else Emulator(pictured, board, time_scale)
-        drift = Drift.of(divided, plan, board, profile or (twin and twin.profile)) if rebalance else None
+        known = profile or (twin and twin.profile)
+        if known and plan.lacks_shares:
+            plan = with_shares(known, plan)
+        drift = Drift.of(divided, plan, board, known) if rebalance else None
         self.graph, self.board = pictured, board
         self._twin, self._trace_to, self._close_lock = twin, trace, threading.Lock()
         self.lanes = Lanes(

@@ -36,31 +36,7 @@ cdef void *allocate(size_t nbytes) except NULL:
     return memory
 
 
-cdef class Gate:
-    """Where the host waits for space or results, of one lane or of several."""
-
-    cdef pa_eventcount *gate
-
-    def __cinit__(self):
-        self.gate = <pa_eventcount *>allocate(sizeof(pa_eventcount))
-
-    def __dealloc__(self):
-        free(self.gate)
-
-    def ticket(self) -> int:
-        """Draw before testing the condition; ``wait`` returns at once if anything has changed since."""
-        return pa_eventcount_ticket(self.gate)
-
-    def signal(self):
-        """Wakes whoever waits."""
-        pa_eventcount_signal(self.gate)
-
-    def wait(self, unsigned ticket, double seconds=0.1):
-        """Waits without the GIL until something changes, at most ``seconds``; a pending signal is raised."""
-        cdef int64_t limit = <int64_t>(seconds * 1e9)
-        with nogil:
-            pa_eventcount_sleep(self.gate, ticket, limit)  # the stages need the cores more than the host
-        PyErr_CheckSignals()
+include "unit.pxi"
 
 
 cdef class Arrived:
@@ -93,30 +69,6 @@ cdef class Frames:
         return arrived
 
 
-@cython.no_gc  # its thread uses its members
-cdef class NativeUnit:
-    """The thread that serves the stages of one unit (stage.h): it runs as long as a lane has one of them."""
-
-    cdef pa_unit unit
-    cdef int users
-
-    def __cinit__(self, str name):
-        memset(&self.unit, 0, sizeof(pa_unit))
-        strncpy(self.unit.name, f"pa-{name}".encode(), 11)
-
-    cdef join(self):
-        """Raises DeviceError where no thread can be started."""
-        if not self.users and (error := pa_unit_start(&self.unit)):
-            raise DeviceError(f"cannot start a stage thread: {strerror(error).decode()}")
-        self.users += 1
-
-    cdef leave(self):
-        self.users -= 1
-        if not self.users:
-            with nogil:
-                pa_unit_close(&self.unit)
-
-
 @cython.no_gc  # refers to nothing that could refer back; the threads use its members until __dealloc__ closes the lane
 cdef class NativeLane:
     """Stages in a row (stage.h). ``close`` ends them; the memory goes with the object."""
@@ -133,8 +85,8 @@ cdef class NativeLane:
         memset(&self.lane, 0, sizeof(pa_lane))
         self.units = []
 
-    def __init__(self, names, units, programs, rings, outputs, Gate gate, int depth, leaves, *, int64_t in_place=0, fault=None,
-                 int64_t log_frames=0):
+    def __init__(self, names, units, programs, rings, outputs, Gate gate, int depth, leaves, *, shares=None, int64_t in_place=0,
+                 fault=None, int64_t log_frames=0):
         """Starts the stages.
 
         names       of what each stage runs on, for errors
@@ -146,6 +98,7 @@ cdef class NativeLane:
         gate        changes when the lane has space or a result
         depth       most frames under way, at least 1: each has a block
         leaves      for each stage what leaves there: (offset in its out slot, offset in a block, bytes) of each
+        shares      of each stage, percent of the frames that go out late where its cut floats, or None
         in_place    bytes of the input, where the first stage may read it in any memory of its type's alignment; else 0
         fault       (stage, frame) at which an error is reported, or None
         log_frames  keep a log of so many latest frames of each stage (``log``); the programs must be able to record
@@ -169,6 +122,7 @@ cdef class NativeLane:
             self.lane.stage[i].program = <pa_program *><uintptr_t>programs[i].handle
             self.lane.stage[i].unit = &(<NativeUnit?>units[i]).unit
             self.set_leaves(&self.lane.stage[i], leaves[i], min(slot.nbytes for slot in rings[i + 1]))
+            self.lane.stage[i].late_share = -1 if shares is None or shares[i] is None else shares[i]
             self.lane.stage[i].fault_frame = fault[1] if fault is not None and fault[0] == i else -1
             if log_frames:
                 self.lane.stage[i].log.capacity = log_frames

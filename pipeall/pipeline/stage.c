@@ -74,6 +74,10 @@ static int64_t *begin_row(pa_stage *self) {
 /* Whether a frame goes out at the later cut: if the next stage has one to go on with after the one it is at, and so does
  * not need this one at once; or if none waits here behind it and those before it. */
 static int goes_out_late(pa_stage *self) {
+    if (self->late_share >= 0) {
+        const int64_t number = atomic_load_explicit(&self->frames, memory_order_relaxed) + self->ahead;
+        return (number + 1) * self->late_share / 100 > number * self->late_share / 100;
+    }
     pa_ring *rings = &self->lane->ring[self->index];
     return pa_ring_occupied(&rings[1]) >= PA_LATE_EXIT_FRAMES || !pa_ring_front_at(&rings[0], (uint32_t)self->ahead + 1);
 }

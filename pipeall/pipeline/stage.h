@@ -23,7 +23,8 @@
  * Floating cuts
  * A cut may float between two places (program.h). The stage before it also computes the groups between them for a frame
  * that would only wait, because there are frames enough in the ring for the stage after it. It does so too while no
- * other frame waits for it.
+ * other frame waits for it. Or it does so for a given share of the frames, evenly spread: frames that wait say little
+ * where a unit has several stages.
  *
  * Early outputs
  * Outputs of the network that no later stage needs leave early. They lie in the out slot behind what crosses, and the
@@ -117,6 +118,7 @@ struct pa_stage {
     pa_leaf *leaves;
     int32_t leaf_count;
     int64_t fault_frame; /* fault injection: report an error at this frame; -1 for never */
+    int32_t late_share;  /* of the frames, in percent, which go out late; -1: as it comes */
     /* Of the thread that computes: its frames under way; whether it begins, and hands on, no more; when it saw its next
      * frame arrive, 0 before; what the latest frame took, 0 before the first. */
     int ahead, begins_no_more, ended;

@@ -121,6 +121,7 @@ static void set_up(int stages, int slots) {
         r.stages[i].unit = &r.units[i % most_units];
         r.stages[i].program = &r.programs[i].program;
         r.stages[i].fault_frame = -1;
+        r.stages[i].late_share = -1;
         r.leaves[i] = (pa_leaf){.slot_offset = 0, .block_offset = sizeof r.blocks[0][i] * (size_t)i,
                                 .bytes = sizeof r.blocks[0][i]};
         r.stages[i].leaves = &r.leaves[i];

@@ -149,6 +149,25 @@ static void test_floating(int stages, int slots, int slow) {
     if (slots > 2 && slow && units() == stages) CHECK(atomic_load(&r.stages[slow - 1].floated) > 0);
 }
 
+/* A given share of the frames goes out late, evenly spread. */
+static void test_share(int stages, int32_t share) {
+    set_up(stages, MAX_SLOTS);
+    for (int i = 0; i < stages; i++) {
+        r.programs[i].program.first_late = i > 0;
+        r.programs[i].program.last_early = STEPS - (i + 1 < stages);
+        r.stages[i].late_share = share;
+    }
+    shared = stages - 1;
+    CHECK(start_lane() == 0);
+    for (int64_t frame = 0; frame < 100; frame++) {
+        CHECK(try_submit(frame));
+        take_frame(frame);
+    }
+    close_in_time();
+    shared = 0;
+    for (int i = 0; i + 1 < stages; i++) CHECK(atomic_load(&r.stages[i].floated) == share);
+}
+
 static void test_open_failure(int stages, int failing) {
     set_up(stages, 2);
     r.programs[failing].open_code = 7;
@@ -181,6 +200,7 @@ static void test_all(void) {
     test_pace();
     for (int slots = 1; slots <= MAX_SLOTS; slots++)
         for (int slow = 0; slow < 3; slow++) test_floating(3, slots, slow);
+    for (int32_t share = 0; share <= 100; share += 20) test_share(3, share);
     test_open_failure(1, 0);
 }
 

@@ -195,7 +195,7 @@ def test_plans_survive_a_round_trip(tmp_path):
         ({"plan": "big", "network": "x", "groups": 4.5}, "groups: expected a whole number, got 4.5"),
         ({"plan": "big", "groups": 4}, "network: expected text, got None"),
         ({"plan": "big-little:x", "groups": 4}, "plan 'big-little:x': expected ORDER"),
-        ({"plan": "big-big:1", "groups": 4}, "expected distinct components"),
+        ({"plan": "big-big:1", "groups": 4}, "expected another component behind big"),
         ({"plan": "big-little:" + "9" * 5000, "groups": 4}, "expected ORDER"),
         ({"plan": "", "groups": 4}, "expected big, mid, little, gpu or cpu"),
     ],

@@ -75,6 +75,7 @@ cdef extern from "program_cpu.h" nogil:
         const pa_tiled_steps **tiled
         int64_t tiled_count
         int64_t *spent
+        pa_cpu_program *owner
         void *arena
         pa_thread_memory memory
         const int *cores

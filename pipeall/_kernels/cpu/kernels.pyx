@@ -83,11 +83,13 @@ cdef class CpuProgram:
     name     of the threads
     sizes    bytes of the arena, the input slot and the output slot, and of what each thread has for tiles of rows
     pack     False: weights get their memory and are not written there, so that it costs nothing; only ``nbytes`` counts
+    beside   a program of the same unit: both share its team, and its arena where that is large enough
     """
 
     cdef pa_cpu_program program
     cdef int32_t[::1] cores
-    cdef object kernels, sizes, keep, arena, scratch, pool, tiled, spent
+    cdef object kernels, sizes, keep, scratch, pool, tiled, spent
+    cdef readonly object arena
     cdef dict packed  # weights by who shares them
     cdef list args, steps, parts  # parts: of the tiles of rows that are added now, else None
     cdef int64_t capacity, weight_bytes
@@ -99,7 +101,7 @@ cdef class CpuProgram:
         self.args = []
         self.steps = []
 
-    def __init__(self, kernels, cores, str name, sizes, *, bint pack=True):
+    def __init__(self, kernels, cores, str name, sizes, *, bint pack=True, CpuProgram beside=None):
         by_name = {pa_kernel_rows[i].name.decode(): i for i in range(pa_kernel_row_count)}
         self.kernels = {}
         for key, kernel in kernels.items():
@@ -109,7 +111,8 @@ cdef class CpuProgram:
         self.cores = np.array(pinnable(cores), np.int32)
         self.sizes, self.pack = (*sizes, 0)[:len(BASES)], pack
         self.keep, self.pool, self.packed = [], (), {}
-        self.arena = aligned(self.sizes[0], np.uint8)
+        shared = beside is not None and beside.arena.nbytes >= self.sizes[0]
+        self.arena = beside.arena if shared else aligned(self.sizes[0], np.uint8)
         self.program.arena = pointer(self.arena)
         self.program.cores = <int *>&self.cores[0]
         self.program.core_count = self.threads = len(cores)
@@ -120,6 +123,9 @@ cdef class CpuProgram:
         self.keep.append(local)
         strncpy(self.program.name, name.encode(), 11)
         pa_cpu_program_init(&self.program)
+        if beside is not None:
+            self.program.owner = beside.program.owner
+            self.keep.append(beside)
 
     def __dealloc__(self):
         for address in self.args:

@@ -4,15 +4,23 @@
 
 enum { OPEN_FAILED = 1 };
 
-static int cpu_open(pa_program *program) {
-    pa_cpu_program *self = (pa_cpu_program *)program;
+static int open_teams(pa_cpu_program *self, pa_cpu_program *owner) {
     const int here = -1;
-    self->memory.single = pa_team_open(&here, 1, self->name, self->why);
-    if (!self->memory.single) return OPEN_FAILED;
-    self->memory.team = pa_team_open(self->cores, self->core_count, self->name, self->why);
-    if (self->memory.team) return 0;
-    pa_team_close(self->memory.single);
+    owner->single = pa_team_open(&here, 1, self->name, self->why);
+    if (!owner->single) return OPEN_FAILED;
+    owner->team = pa_team_open(self->cores, self->core_count, self->name, self->why);
+    if (owner->team) return 0;
+    pa_team_close(owner->single);
     return OPEN_FAILED;
+}
+
+static int cpu_open(pa_program *program) {
+    pa_cpu_program *self = (pa_cpu_program *)program, *owner = self->owner;
+    if (!owner->users && open_teams(self, owner)) return OPEN_FAILED;
+    owner->users++;
+    self->memory.team = owner->team;
+    self->memory.single = owner->single;
+    return 0;
 }
 
 static int cpu_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, int32_t first, int32_t last,
@@ -43,10 +51,11 @@ static int cpu_finish(pa_program *program) {
 }
 
 static void cpu_close(pa_program *program) {
-    pa_cpu_program *self = (pa_cpu_program *)program;
-    pa_team_close(self->memory.team);
-    pa_team_close(self->memory.single);
+    pa_cpu_program *self = (pa_cpu_program *)program, *owner = self->owner;
     self->memory.team = self->memory.single = NULL;
+    if (--owner->users) return;
+    pa_team_close(owner->team);
+    pa_team_close(owner->single);
 }
 
 static int cpu_enter(pa_program *program, pa_thread_state *thread_state) {
@@ -66,4 +75,5 @@ static const char *cpu_error(const pa_program *program, int code) {
 void pa_cpu_program_init(pa_cpu_program *self) {
     self->program = (pa_program){.open = cpu_open, .start = cpu_start, .finish = cpu_finish, .close = cpu_close,
                                  .enter = cpu_enter, .leave = cpu_leave, .error = cpu_error, .depth = 1, .mark_count = 1};
+    self->owner = self;
 }

@@ -6,8 +6,13 @@
 #include "tiling.h"
 #include "../program.h"
 
-typedef struct pa_cpu_program {
+typedef struct pa_cpu_program pa_cpu_program;
+struct pa_cpu_program {
     pa_program program; /* first: the runtime sees only this */
+    /* The programs of one unit share the teams and the arena of one of them. They are of one thread, and never run at once. */
+    pa_cpu_program *owner; /* itself, where there is no other */
+    pa_team *team, *single; /* of the owner: open while `users` programs are */
+    int users;
     pa_step *steps;
     int64_t step_count;
     const pa_tiled_steps **tiled; /* in the order of their steps, which have no run() */
@@ -19,7 +24,7 @@ typedef struct pa_cpu_program {
     int core_count;
     char name[12]; /* names the team's threads */
     char why[PA_TEAM_ERROR]; /* text of the last error of open() */
-} pa_cpu_program;
+};
 
 void pa_cpu_program_init(pa_cpu_program *self);
 

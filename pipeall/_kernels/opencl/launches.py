@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 from ...errors import DeviceError
 from ...steps import CONSTANT, Lowered, Step, Strided, is_depthwise
@@ -43,15 +44,17 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def record(lowered: Lowered, device: opencl.Device, precision: str = "fp32", choose: Choose = modelled) -> Recorder:
-    """The launches of a program's steps.
+def record(
+    lowered: Lowered, device: opencl.Device, precision: str = "fp32", choose: Choose = modelled, arena: Any = None
+) -> Recorder:
+    """The launches of a program's steps; ``arena``: as for Recorder.
 
     Raises DeviceError naming the first step that has no kernel.
     """
     if reason := unsupported(lowered, precision):
         raise DeviceError(reason)
     products = [prod(scores(step).shape) for step in lowered.steps if step.kind == "attention"]
-    recorder = Recorder(lowered, device, precision, choose, max(products, default=0))
+    recorder = Recorder(lowered, device, precision, choose, max(products, default=0), arena)
     for number, step in enumerate(lowered.steps):
         recorder.add(number, step, KINDS[step.kind])
     return recorder

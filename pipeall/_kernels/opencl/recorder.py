@@ -50,7 +50,7 @@ class Recorder:
     precision: one of opencl.PRECISIONS. In half precision lie the arena, what lies between Winograd's kernels, and the
     weights; slots stay float32, so that whoever first reads one and last writes one converts.
     choose: picks one of the ``methods`` of a convolution.
-    scratch_floats: size of SCRATCH.
+    scratch_floats: size of SCRATCH. arena: of another program, taken where it is large enough.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class Recorder:
         precision: str = "fp32",
         choose: Choose = modelled,
         scratch_floats: int = 0,
+        arena: Any = None,
     ):
         self.commands: list[tuple] = []
         self.labels: list[tuple[str, str]] = []  # of each command
@@ -72,7 +73,8 @@ class Recorder:
         self.family = family(device.info)
         self._precision = precision
         self._stored = np.dtype(np.float32 if precision == "fp32" else np.float16)
-        self._arena = device.allocate(lowered.arena_bytes * self._stored.itemsize // item_bytes("float32"))
+        nbytes = lowered.arena_bytes * self._stored.itemsize // item_bytes("float32")
+        self.arena = arena if arena is not None and arena.size >= nbytes else device.allocate(nbytes)
         convs = [step for step in lowered.steps if step.kind == "conv"]
         self.zeros = device.upload(np.zeros(max([1, *(step.weight.shape[1] for step in convs)]), np.float32))
         candidates = ((step, methods(step, device.info, precision)) for step in convs)
@@ -163,7 +165,7 @@ class Recorder:
 
     def _value(self, arg: Any) -> Any:
         if isinstance(arg, Base):
-            return self._arena
+            return self.arena
         if arg is None:
             return np.uintp(0)  # pyopencl takes no None before 2026.1.4
         if isinstance(arg, np.integer):

@@ -165,9 +165,9 @@ class Board:
     def units(self, plan: Plan) -> list[list[Component]]:
         """The unit of every stage of every lane, under the unit's name ("bigx3").
 
-        Stages on one CPU component take successive cores of its cluster, in the order of the plan; on a modelled board
-        a thread of this machine stands in for each. Raises DeviceError for a component the board lacks, ArgumentError
-        for more cores than there are, and for cores of a component that runs as a whole.
+        Stages on some cores of a component take successive ones, in the order of the plan; on a modelled board
+        a thread of this machine stands in for each unit. Raises DeviceError for a component the board lacks,
+        ArgumentError for more cores than there are, and for cores of a component that runs as a whole.
         """
         taken: dict[str, int] = {}
         return [[self._unit(stage.unit, taken) for stage in lane] for lane in plan.lanes]
@@ -179,8 +179,9 @@ class Board:
             if unit.cores is not None:
                 raise ArgumentError(f"stage {unit}: expected no number of cores, {whole.name} runs as a whole")
             return host_component(unit) if self.model else whole
-        cores, first = whole.device.cores, taken.get(unit.component, 0)
-        count = len(cores) if unit.cores is None else unit.cores
+        if unit.cores is None:
+            return host_component(unit) if self.model else whole.with_cores(unit, whole.device.cores)
+        cores, first, count = whole.device.cores, taken.get(unit.component, 0), unit.cores
         if not isinstance(count, int) or not 1 <= count <= len(cores) - first:
             raise ArgumentError(
                 f"stage {unit}: expected at most {len(cores) - first} cores of {whole.name} "

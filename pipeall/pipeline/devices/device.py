@@ -119,8 +119,11 @@ class Device(ABC):
         """What is known of it, ready for JSON."""
 
     @abstractmethod
-    def compile(self, lowered: Lowered, name: str, *, record: bool = False) -> Program:
+    def compile(self, lowered: Lowered, name: str, *, record: bool = False, beside: Program | None = None) -> Program:
         """A program of ``lowered``; ``name`` is its stage's, ``record``: its steps can be timed (program.h).
+
+        beside: another program of the same unit. The two never run at once, so they may share what computes them, and
+        an arena that is large enough.
 
         Raises DeviceError naming a step that it has no kernel for, or what it lacks.
         """

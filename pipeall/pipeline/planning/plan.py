@@ -5,30 +5,25 @@ A plan keeps the goal that it was found for: plans that it moves to have the sam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, combinations, pairwise
+from itertools import accumulate, pairwise
 from math import inf
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ...arguments import a, by_name, optional, refused, several, whole
+from ...arguments import a, by_name, optional, refused, several
 from ...arguments import text as as_text
 from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, shown, write_json
 from ...graph.ir import Graph
 from ...graph.onnx.read.given import network as graph_of
 from ...graph.ops import macs
-from .units import Unit, overlap
+from .plan_text import WORDS, Cuts, cut_of, lane_of, units_of
+from .units import Unit
 
-_GRAMMAR = (
-    "expected ORDER[:CUTS] such as G-B-L:3,5, Bx3-Bx1-G:3,5 or B-L:3~4, one component such as big, "
-    "or B+L+G for Parallel"
-)
-
-Cuts = Sequence[int | tuple[int, int]]  # a pair floats between the two
-WORDS = "a list of units, such as ['big', 'Lx3']"
 OBJECTIVES = ("throughput", "latency", "energy")
 
 
@@ -86,13 +81,15 @@ class StagePlan:
     """One stage: a unit and its groups [first, last); ``last`` None means up to the network's end.
 
     Where the cut behind it floats, it also computes the ``floating`` groups after its last, for a frame that the next
-    stage is not ready for. Stages that share a component take successive cores of it, in the order of the plan.
+    stage is not ready for, or, where ``share`` is given, for so many percent of the frames. Stages that take some cores
+    of a component take successive ones, in the order of the plan; those that take it whole share it.
     """
 
     unit: Unit
     first: int = 0
     last: int | None = None
     floating: int = 0
+    share: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,22 +135,23 @@ class Plan:
             times.
         """
         units, cuts = (
-            _units(several(as_text, WORDS)("order", order)),
-            several(_cut_of, "a list of group counts")("cuts", cuts),
+            units_of([several(as_text, WORDS)("order", order)])[0],
+            several(cut_of, "a list of group counts")("cuts", cuts),
         )
         if len(cuts) != len(units) - 1:
             hint = "" if cuts else "; --order, or Plan.balanced, makes stages of about equal MACs"
             raise ArgumentError(
                 f"cuts {list(cuts)}: expected {len(units) - 1} for {len(units)} stages, got {len(cuts)}{hint}"
             )
-        pairs = [cut if isinstance(cut, tuple) else (cut, cut) for cut in cuts]
+        pairs = [cut[:2] if isinstance(cut, tuple) else (cut, cut) for cut in cuts]
+        shares = [*(cut[2] if isinstance(cut, tuple) and len(cut) == 3 else None for cut in cuts), None]
         ends = [0, *(end for early, late in pairs for end in ([early, late] if early != late else [early]))]
         if any(second <= first for first, second in pairwise(ends)):
             raise ArgumentError(f"cuts {list(cuts)}: expected increasing group counts from 1")
         borders = [(0, 0), *pairs, (None, None)]
         stages = [
-            StagePlan(unit, first, last, late - last if last else 0)
-            for unit, ((first, _), (last, late)) in zip(units, pairwise(borders), strict=True)
+            StagePlan(unit, first, last, late - last if last else 0, share)
+            for unit, ((first, _), (last, late)), share in zip(units, pairwise(borders), shares, strict=True)
         ]
         return cls((tuple(stages),))
 
@@ -165,8 +163,8 @@ class Plan:
     @classmethod
     def parallel(cls, components: Iterable[str]) -> Plan:
         """The whole network on each component, independently, fed from one source (the paper's Parallel)."""
-        units = _units(several(as_text, WORDS)("components", components))
-        return cls(tuple((StagePlan(unit),) for unit in units))
+        lanes = units_of([[word] for word in several(as_text, WORDS)("components", components)])
+        return cls(tuple((StagePlan(unit),) for (unit,) in lanes))
 
     @classmethod
     def balanced(cls, order: Sequence[str], graph: Graph) -> Plan:
@@ -175,24 +173,23 @@ class Plan:
         Raises ArgumentError where the network has fewer groups than there are stages.
         """
         order, graph = several(as_text, WORDS)("order", order), graph_of("graph", graph)
-        _units(order)
+        units_of([order])
         return cls.pipeline(order, balanced_cuts(graph, [1.0] * len(order))).made_for(graph)
 
     @classmethod
     def parse(cls, text: str) -> Plan:
         """``G-B-L:3,5`` (order, cumulative group counts), ``big``, ``Bx3-Bx1:4`` or ``B+L+G``; letters or names.
 
-        ``B-L:3~4`` has a cut that floats: group 4 belongs to either stage, frame by frame.
-        ``G@fp16`` and ``G@mixed`` are the gpu in half precision (board.Component).
+        ``B-L:3~4`` has a cut that floats: group 4 belongs to either stage, frame by frame; ``3~4@60``: to the first for
+        60 % of the frames. In ``B-G-B:2,9`` a component serves two stages. ``(B-G-B:2,9)+L`` has two lanes, which take
+        frames independently. ``G@fp16`` and ``G@mixed`` are the gpu in half precision (board.Component).
         """
-        order, _, cuts = as_text("plan", text).partition(":")
-        if "+" in order and not cuts:
-            return cls.parallel(order.split("+"))
-        try:
-            numbers = [_cut(word) for word in cuts.split(",")] if cuts.strip() else []
-        except ValueError:
-            raise ArgumentError(f"plan {shown(text)}: {_GRAMMAR}") from None
-        return cls.pipeline(order.split("-"), numbers)
+        text = as_text("plan", text)
+        lanes = [lane_of(word) for word in re.split(r"\+(?![^(]*\))", text)]
+        if len(lanes) == 1:
+            return cls.pipeline(*lanes[0])
+        units_of([order for order, _ in lanes])
+        return cls(tuple(cls.pipeline(order, cuts).lanes[0] for order, cuts in lanes))
 
     def with_cores(self, cores: Mapping[str, int]) -> Plan:
         """The plan with these numbers of cores for components that it takes whole. Raises ArgumentError for others."""
@@ -200,6 +197,8 @@ class Plan:
         whole = {unit for unit in self.units if unit.cores is None}
         if unknown := limits.keys() - whole:
             raise ArgumentError(f"cores: expected whole components of plan {self}, got {', '.join(sorted(unknown))}")
+        if several_times := [unit for unit in limits if self.units.count(unit) > 1]:
+            raise ArgumentError(f"cores: expected a component that plan {self} has once, got {several_times[0]}")
         limited = {unit: Unit(unit.component, count, unit.precision) for unit, count in limits.items()}
         lanes = (
             tuple(replace(stage, unit=limited.get(stage.unit, stage.unit)) for stage in lane) for lane in self.lanes
@@ -267,6 +266,24 @@ class Plan:
         return tuple(stage.unit for lane in self.lanes for stage in lane)
 
     @property
+    def unit_of(self) -> tuple[int, ...]:
+        """The number of the unit that serves each stage. A component that comes several times whole is one unit."""
+        keys = [unit.component if unit.cores is None else index for index, unit in enumerate(self.units)]
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        return tuple(numbers[key] for key in keys)
+
+    @property
+    def lacks_shares(self) -> bool:
+        """Whether a cut floats, without a share, in a lane where a unit serves several stages."""
+        first = 0
+        for lane in self.lanes:
+            numbers = self.unit_of[first : first + len(lane)]
+            first += len(lane)
+            if len(set(numbers)) < len(lane) and any(stage.floating and stage.share is None for stage in lane):
+                return True
+        return False
+
+    @property
     def floats(self) -> bool:
         """Whether one of its cuts floats."""
         return any(stage.floating for lane in self.lanes for stage in lane)
@@ -275,13 +292,18 @@ class Plan:
         return f"<Plan {self}{f' of {self.network[0]}' if self.network else ''}>"
 
     def __str__(self) -> str:
-        if len(self.lanes) > 1:
-            return "+".join(self.units)
-        cuts = ",".join(
-            f"{stage.last}~{stage.last + stage.floating}" if stage.floating else str(stage.last)
-            for stage in self.lanes[0][:-1]
-        )
-        return "-".join(self.units) + (f":{cuts}" if cuts else "")
+        lanes = [_text(lane) for lane in self.lanes]
+        return lanes[0] if len(lanes) == 1 else "+".join(f"({text})" if ":" in text else text for text in lanes)
+
+
+def _text(lane: Sequence[StagePlan]) -> str:
+    cuts = ",".join(
+        f"{stage.last}~{stage.last + stage.floating}" + ("" if stage.share is None else f"@{stage.share}")
+        if stage.floating
+        else str(stage.last)
+        for stage in lane[:-1]
+    )
+    return "-".join(stage.unit for stage in lane) + (f":{cuts}" if cuts else "")
 
 
 def borders(stages: Sequence[StagePlan], groups: int, network: str) -> list[tuple[int, int, int, int]]:
@@ -317,31 +339,6 @@ def plan_of(name: str, value: Any) -> Plan:
     if not isinstance(value, Plan):
         raise refused(name, "a pipeall.Plan, its text or the path of its file", value)
     return value
-
-
-def _cut_of(name: str, value: Any) -> int | tuple[int, int]:
-    """A rule: a group count, or two that a cut floats between."""
-    count = whole(0)
-    if isinstance(value, (tuple, list)) and len(value) == 2:
-        return count(name, value[0]), count(name, value[1])
-    return count(name, value)
-
-
-def _cut(word: str) -> int | tuple[int, int]:
-    """Raises ValueError."""
-    early, floats, late = word.partition("~")
-    return (int(early), int(late)) if floats else int(early)
-
-
-def _units(words: Sequence[str]) -> list[Unit]:
-    units = [Unit.parse(word) for word in words]
-    components = [unit.component for unit in units]
-    if not units or any(unit.cores is None and components.count(unit.component) > 1 for unit in units):
-        raise ArgumentError(f"order {'-'.join(words)!r}: expected distinct components, got none or one twice")
-    for one, other in combinations(components, 2):
-        if overlap(one, other):
-            raise ArgumentError(f"order {'-'.join(words)!r}: expected no cores in common, got {one} and {other}")
-    return units
 
 
 def balanced_cuts(graph: Graph, speeds: Sequence[float]) -> list[int]:

@@ -2,16 +2,16 @@
 
 The model: a stage takes the sum of its groups' times, and what receiving and sending cost it. Each time is multiplied
 by the slow-down that every other unit of the plan causes: a unit of the same lane computes other groups, one of another
-lane the whole network. All units count as always busy, as in a balanced pipeline. The period is the slowest stage.
-Latency is one frame's time through all stages, without waiting. Groups that float go to the stage before the cut for
-some share of the frames: the one with which the slowest stage is fastest. The runtime gets there by itself, because
-that stage takes them whenever the next one is not ready.
+lane the whole network. All units count as always busy, as in a balanced pipeline. The period is that of the slowest
+unit: what all stages take that it serves. Latency is one frame's time through all stages, without waiting. Groups that
+float go to the stage before the cut for some share of the frames: the one with which the slowest unit is fastest. The
+runtime gets there by itself, because that stage takes them whenever the next one is not ready.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from math import inf, isfinite
@@ -19,6 +19,7 @@ from math import inf, isfinite
 import numpy as np
 
 from ...errors import ArgumentError
+from .linear import maximize
 from .plan import Plan, borders
 from .profile import HOST, Profile
 
@@ -79,21 +80,40 @@ def finite(ms: float) -> float | None:
 class StageCosts:
     """What groups and hand-overs cost units that run at once. Hand-over is indexed by border: 0 .. groups.
 
-    lanes: the lane that each unit is in; unless given, all are one pipeline.
+    Units are given by position, one for each stage.
+
+    lanes    the lane that each is in; unless given, all are one pipeline
+    unit_of  numbers: equal ones are one unit, which serves several stages; unless given, each is its own
 
     Raises ArgumentError for a unit that the profile lacks.
     """
 
-    def __init__(self, profile: Profile, units: Sequence[str], lanes: Sequence[int] | None = None):
+    def __init__(
+        self,
+        profile: Profile,
+        units: Sequence[str],
+        lanes: Sequence[int] | None = None,
+        unit_of: Sequence[int] | None = None,
+    ):
         if missing := [unit for unit in units if unit not in profile.units]:
             raise ArgumentError(f"unit {missing[0]!r}: expected one of the profile: {', '.join(profile.units)}")
         self.profile, self.units, self.lanes = profile, tuple(units), tuple(lanes or [0] * len(units))
+        self.unit_of = tuple(unit_of or range(len(units)))
         self._handovers: dict[tuple[int | None, int | None], tuple[np.ndarray, np.ndarray]] = {}
 
     @classmethod
     def of(cls, profile: Profile, plan: Plan) -> StageCosts:
         """The costs of a plan's units. Raises ArgumentError for one that the profile lacks."""
-        return cls(profile, plan.units, [index for index, lane in enumerate(plan.lanes) for _ in lane])
+        lanes = [index for index, lane in enumerate(plan.lanes) for _ in lane]
+        return cls(profile, plan.units, lanes, plan.unit_of)
+
+    @cached_property
+    def others(self) -> tuple[tuple[int, ...], ...]:
+        """For each position those of the other units, each unit once."""
+        firsts: dict[int, int] = {}
+        for position, number in enumerate(self.unit_of):
+            firsts.setdefault(number, position)
+        return tuple(tuple(firsts[other] for other in firsts if other != number) for number in self.unit_of)
 
     def slowdown(self, position: int, other: int) -> np.ndarray:
         """How many times as long a unit takes while another runs, per group; both are given by position."""
@@ -106,9 +126,8 @@ class StageCosts:
         rows = []
         for position, unit in enumerate(self.units):
             ms = np.array(self.profile.units[unit].ms)
-            for other in range(len(self.units)):
-                if other != position:
-                    ms = ms * self.slowdown(position, other)
+            for other in self.others[position]:
+                ms = ms * self.slowdown(position, other)
             rows.append(ms)
         return tuple(rows)
 
@@ -151,6 +170,7 @@ class StageSpan:
     sender: int | None
     receiver: int | None
     groups: tuple[int, int, int, int]
+    share: int | None = None
 
     def total(self, values: np.ndarray, before: float, behind: float) -> float:
         """The mean over the frames of the sum over its groups.
@@ -186,7 +206,7 @@ def spans(profile: Profile, plan: Plan) -> list[list[StageSpan]]:
         for index, ends in enumerate(borders(lane, len(profile.groups), profile.network)):
             sender = position - 1 if index else None
             receiver = position + 1 if index + 1 < len(lane) else None
-            lanes[-1].append(StageSpan(position, sender, receiver, ends))
+            lanes[-1].append(StageSpan(position, sender, receiver, ends, lane[index].share))
             position += 1
     return lanes
 
@@ -208,8 +228,12 @@ def check_runs(profile: Profile, plan: Plan) -> None:
 def balanced(costs: StageCosts, lane: Sequence[StageSpan]) -> list[float]:
     """The share of the frames for which each stage computes the groups that float behind it.
 
-    These are the shares with which the slowest stage of the lane is fastest.
+    These are the shares with which the slowest unit of the lane is fastest.
     """
+    if any(span.share is not None for span in lane):
+        return [(span.share or 0) / 100 for span in lane]
+    if len({costs.unit_of[span.position] for span in lane}) < len(lane):
+        return _balanced_units(costs, lane)
     found = [0.0] * len(lane)
     shortest, longest = 0.0, _slowest(costs, lane, found)
     if longest == inf or all(span.groups[2] == span.groups[3] for span in lane):
@@ -222,6 +246,61 @@ def balanced(costs: StageCosts, lane: Sequence[StageSpan]) -> list[float]:
         else:
             shortest = middle
     return found
+
+
+def _balanced_units(costs: StageCosts, lane: Sequence[StageSpan]) -> list[float]:
+    """``balanced`` where a unit serves several stages: the most frames per ms, r, of which share s_i goes out late.
+
+    A linear program in r and r s_i: no unit may be busy for more than 1 ms a ms, and no share be above 1.
+    """
+    floating = [index for index, span in enumerate(lane) if span.groups[2] < span.groups[3]]
+    shares = [0.0] * len(lane)
+    if not floating or _slowest(costs, lane, shares) == inf:
+        return shares
+    numbers = list(dict.fromkeys(costs.unit_of[span.position] for span in lane))
+    busy = np.zeros((len(numbers), 1 + len(floating)))
+    for index, span in enumerate(lane):
+        row = busy[numbers.index(costs.unit_of[span.position])]
+        early = span.ms(costs, 1.0, 0.0)
+        row[0] += early
+        if index in floating:
+            row[1 + floating.index(index)] += span.ms(costs, 1.0, 1.0) - early
+        if index - 1 in floating:
+            row[1 + floating.index(index - 1)] += span.ms(costs, 0.0, 0.0) - early
+    bounds = np.hstack([-np.ones((len(floating), 1)), np.eye(len(floating))])
+    objective, most = np.eye(1, 1 + len(floating))[0], np.array([1.0] * len(numbers) + [0.0] * len(floating))
+    (rate, *late), _ = maximize(objective, np.vstack([busy, bounds]), most)
+    for index, amount in zip(floating, late, strict=True):
+        shares[index] = min(max(amount / rate, 0.0), 1.0)
+    return shares
+
+
+def with_shares(profile: Profile, plan: Plan) -> Plan:
+    """The plan with the shares of its floating cuts, in percent, in lanes where a unit serves several stages.
+
+    The runtime's own rule, by frames that wait, finds the shares of a lane of distinct units only.
+    """
+    costs = StageCosts.of(profile, plan)
+    lanes = []
+    for stages, lane in zip(plan.lanes, spans(profile, plan), strict=True):
+        repeats = len({costs.unit_of[span.position] for span in lane}) < len(lane)
+        shares = balanced(costs, lane) if repeats else [0.0] * len(lane)
+        lanes.append(
+            tuple(
+                replace(stage, share=round(100 * share)) if repeats and stage.floating else stage
+                for stage, share in zip(stages, shares, strict=True)
+            )
+        )
+    return replace(plan, lanes=tuple(lanes))
+
+
+def unit_times(costs: StageCosts, lane: Sequence[StageSpan], stage_ms: Sequence[float]) -> dict[int, float]:
+    """What each unit of a lane takes for a frame: the sum over the stages that it serves."""
+    times: dict[int, float] = {}
+    for span, ms in zip(lane, stage_ms, strict=True):
+        number = costs.unit_of[span.position]
+        times[number] = times.get(number, 0.0) + ms
+    return times
 
 
 def _largest_shares(costs: StageCosts, lane: Sequence[StageSpan], period_ms: float) -> list[float]:
@@ -242,7 +321,8 @@ def _largest_shares(costs: StageCosts, lane: Sequence[StageSpan], period_ms: flo
 
 
 def _slowest(costs: StageCosts, lane: Sequence[StageSpan], shares: Sequence[float]) -> float:
-    return max(span.ms(costs, before, behind) for span, before, behind in stage_shares(lane, shares))
+    stage_ms = [span.ms(costs, before, behind) for span, before, behind in stage_shares(lane, shares)]
+    return max(unit_times(costs, lane, stage_ms).values())
 
 
 def stage_shares(lane: Sequence[StageSpan], shares: Sequence[float]) -> list[tuple[StageSpan, float, float]]:
@@ -261,19 +341,20 @@ def _between(first: float, second: float, share: float) -> float:
 def predict(profile: Profile, plan: Plan) -> Prediction:
     """What the plan will do. Raises ArgumentError where it does not fit the profile's network or units."""
     costs = StageCosts.of(profile, plan)
-    lanes, busy_mj = [], []
+    lanes, busy_mj, periods = [], [], []
     for lane in spans(profile, plan):
         stages = stage_shares(lane, balanced(costs, lane))
         lanes.append(tuple(span.ms(costs, before, behind) for span, before, behind in stages))
+        periods.append(max(unit_times(costs, lane, lanes[-1]).values()))
         if costs.energy_known:
             mj = (span.total(costs.loaded_mj[span.position], before, behind) for span, before, behind in stages)
             busy_mj.append(sum(mj))
     latency = max(sum(stages) for stages in lanes)
     if latency == inf:
         return Prediction(tuple(lanes), inf, inf, None)
-    if not all(max(stages) for stages in lanes):
+    if not all(periods):
         raise ArgumentError(f"plan {plan}: expected stages that take time, all of a lane take 0 ms in the profile")
-    rates = [1.0 / max(stages) for stages in lanes]
+    rates = [1.0 / period for period in periods]
     period = 1.0 / sum(rates)
     energy = None
     if costs.energy_known:

@@ -35,6 +35,11 @@ def goes_out_late(occupied: int, waiting: int) -> bool:
     return occupied >= LATE_EXIT_FRAMES or not waiting
 
 
+def in_share(number: int, share: int) -> bool:
+    """Whether frame ``number`` of a stage goes out late where ``share`` percent do, evenly spread; as in stage.c."""
+    return (number + 1) * share // 100 > number * share // 100
+
+
 def full_load(stages: Sequence[StagePlan]) -> int:
     """Frames under way in a lane that keep its stages busy: one more than there are stages and floating cuts."""
     return len(stages) + sum(stage.floating > 0 for stage in stages) + 1

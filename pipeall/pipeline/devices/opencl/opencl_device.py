@@ -85,13 +85,15 @@ class OpenCl(Device):
         info.pop("stand_in")
         return {"device": info.pop("name"), "why": self.why} | info
 
-    def compile(self, lowered: Lowered, name: str, *, record: bool = False) -> ClProgram:
+    def compile(
+        self, lowered: Lowered, name: str, *, record: bool = False, beside: ClProgram | None = None
+    ) -> ClProgram:
         """A ``ClProgram``: weights packed for its kernels and uploaded.
 
         Raises DeviceError where the device lacks memory or half precision, or a step has no kernel.
         """
         choose = known(self.info, self.precision)
-        return ClProgram(lowered, opencl.opened(self.info), record, self.precision, choose)
+        return ClProgram(lowered, opencl.opened(self.info), record, self.precision, choose, beside)
 
     def unsupported(self, lowered: Lowered) -> str | None:
         return unsupported(lowered, self.precision)

@@ -51,6 +51,7 @@ class ClProgram:
 
     ``handle`` is the address of its ``pa_program``, valid as long as this object; ``native`` runs frames between
     slots from Python. ``record``: when each step ended can be recorded (program.h). ``choose``: see ``Recorder``.
+    ``beside``: a program whose queue and arena it shares.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class ClProgram:
         record: bool = False,
         precision: str = "fp32",
         choose: Choose = modelled,
+        beside: ClProgram | None = None,
     ):
         sizes = (lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes)
         smallest = min((item_bytes(view.dtype) for step in lowered.steps for view in (*step.src, step.dst)), default=1)
@@ -71,9 +73,9 @@ class ClProgram:
         opencl.own(self)
         self._device = device
         self._in_bytes, self._out_bytes = sizes[1:]
-        self._queue = device.queue(profile=record)
+        self._queue = beside._queue if beside else device.queue(profile=record)
         self._staging = {base: device.allocate(sizes[base], host=True) for base in (SLOT_IN, SLOT_OUT)}
-        self._recorder = record_launches(lowered, device, precision, choose)
+        self._recorder = record_launches(lowered, device, precision, choose, beside and beside._recorder.arena)
         self.native = clqueue.LaunchProgram(
             self._queue.int_ptr,
             self._recorder.commands,

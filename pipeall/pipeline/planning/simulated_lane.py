@@ -1,0 +1,221 @@
+"""A lane and its stages in a simulation: what they hold, what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import inf, log1p, sqrt
+from random import Random
+
+import numpy as np
+
+from .predict import StageCosts
+from .rings import FrameTimes, goes_out_late, in_share, slots_behind
+
+QUARTILE = 0.6745  # of the normal distribution, in standard deviations
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedStage:
+    """What one stage did, as ``StageStats`` of a run. Times are means per frame.
+
+    groups       [first, last)
+    busy_ms      computing, hand-over included
+    wait_in_ms   waiting for input
+    wait_out_ms  waiting for a free slot
+    handover_ms  handing over, without jitter
+    use          the share of the time that it computed
+    """
+
+    unit: str
+    groups: tuple[int, int]
+    frames: int
+    busy_ms: float
+    wait_in_ms: float
+    wait_out_ms: float
+    handover_ms: float
+    use: float
+
+
+class Way:
+    """One way to run a frame on a stage: the groups that it then computes.
+
+    A set of units is a bit mask over their positions in the plan. ``always``: the units that slow it down whether they
+    compute or not; None: only those that compute do.
+    """
+
+    def __init__(
+        self, costs: StageCosts, position: int, groups: tuple[int, int], handover_ms: float, always: int | None
+    ):
+        self.position, self.handover_ms, self.always = position, handover_ms, always
+        profile, span = costs.profile, slice(*groups)
+        times = profile.units[costs.units[position]]
+        self._ms = np.array(times.ms[span])
+        self._extra_w = np.zeros(len(self._ms))  # of each group, beyond the idle board
+        if times.power_w is not None and profile.idle_w is not None:
+            self._extra_w = np.maximum(np.array(times.power_w[span]) - profile.idle_w, 0.0)
+        self._slowdown = [costs.slowdown(position, other)[span] for other in range(len(costs.units))]
+        self._loads: dict[int, tuple[float, float]] = {}
+        self.alone_ms = float(self._ms.sum()) + handover_ms
+        deviation_ms = sqrt(sum((spread / QUARTILE) ** 2 for spread in times.half_iqr_ms[span]))
+        self.sigma = sqrt(log1p((deviation_ms / self.alone_ms) ** 2)) if self.alone_ms else 0.0
+
+    def load(self, computing: int) -> tuple[float, float]:
+        """How many times as long it takes while these units compute, and what it then draws (W beyond idle)."""
+        computing = computing if self.always is None else self.always
+        if computing not in self._loads:
+            ms = self._ms
+            for other, slowdown in enumerate(self._slowdown):
+                if other != self.position and computing >> other & 1:
+                    ms = ms * slowdown
+            loaded_ms = float(ms.sum()) + self.handover_ms
+            slower = loaded_ms / self.alone_ms if self.alone_ms else 1.0
+            watts = float(ms @ self._extra_w) / loaded_ms if loaded_ms else 0.0
+            self._loads[computing] = slower, watts
+        return self._loads[computing]
+
+
+class StageState:
+    """A stage in the simulation, and what it did.
+
+    A cut that floats has an early and a late border; a frame crosses it early or late.
+
+    ways  (the frame comes in late, it goes out late) -> what is computed. Only a cut that floats has late ways
+    late  whether each frame goes out late, for every frame that was begun
+    runs  [taken, begun, ended] of every frame, ms; the last one may have no end yet
+    """
+
+    def __init__(
+        self,
+        position: int,
+        unit: str,
+        groups: tuple[int, int],
+        ways: Mapping[tuple[bool, bool], Way],
+        share: int | None,
+    ):
+        self.position, self.unit, self.groups, self.ways, self.share = position, unit, groups, ways, share
+        self.way = ways[False, False]
+        self.floats = (False, True) in ways
+        self.random: Random | None = None
+        self.left_ms = 0.0  # what the frame inside would still take alone
+        self.running = False
+        self.taken_ms: float | None = None
+        self.late: list[bool] = []
+        self.came_late, self.scatter = False, 1.0
+        self.runs: list[list[float]] = []
+
+    def begin(self, now: float, came_late: bool) -> None:
+        self.came_late = came_late
+        self.way = way = self.ways[came_late, False]
+        self.late.append(False)
+        self.scatter = self.random.lognormvariate(-(way.sigma**2) / 2, way.sigma) if self.random else 1.0
+        self.left_ms = way.alone_ms * self.scatter
+        self.running = True
+        self.runs.append([self.taken_ms, now, inf])
+
+    def go_on(self) -> None:
+        """Lets the frame that could go out early go out late."""
+        early, self.way = self.way, self.ways[self.came_late, True]
+        self.late[-1] = True
+        self.left_ms = max(0.0, self.way.alone_ms - early.alone_ms) * self.scatter
+
+    def end(self, now: float) -> None:
+        self.running, self.taken_ms = False, None
+        self.runs[-1][2] = now
+
+    @property
+    def finished(self) -> int:
+        return len(self.runs) - self.running
+
+    def stats(self, begin: float, end: float) -> SimulatedStage:
+        """The stage's figures over (begin, end]: means over the frames that it finished then."""
+        taken, begun, ended = np.array(self.runs or [[inf, inf, inf]]).T
+        idle = np.concatenate(([0.0], ended[:-1]))
+        inside = (begin < ended) & (ended <= end)
+        frames = int(inside.sum())
+
+        def mean(first: np.ndarray, last: np.ndarray) -> float:
+            return float((last[inside] - first[inside]).sum()) / max(1, frames)
+
+        return SimulatedStage(
+            unit=self.unit,
+            groups=self.groups,
+            frames=frames,
+            busy_ms=mean(begun, ended),
+            wait_in_ms=mean(idle, taken),
+            wait_out_ms=mean(taken, begun),
+            handover_ms=self.ways[False, False].handover_ms,
+            use=float((ended.clip(begin, end) - begun.clip(begin, end)).sum()) / (end - begin),
+        )
+
+
+class LaneState:
+    """A lane in the simulation. ``inside``: frames in each ring but the last, with the one that its reader holds."""
+
+    def __init__(self, stages: list[StageState], slots: int, depth: int):
+        self.stages, self.slots, self.depth = stages, slots, depth
+        self.inside = [0] * len(stages)
+        self.submitted: list[tuple[int, float]] = []  # frame number, ms
+
+    @property
+    def under_way(self) -> int:
+        return len(self.submitted) - self.stages[-1].finished
+
+    def submit(self, frame: int, now: float) -> None:
+        self.submitted.append((frame, now))
+        self.inside[0] += 1
+
+    def waiting(self, now: float) -> Iterator[tuple[int, int]]:
+        """The stages that could begin a frame, by index, and the frame's number."""
+        for index, stage in enumerate(self.stages):
+            if stage.running or not self.inside[index]:
+                continue
+            if stage.taken_ms is None:
+                stage.taken_ms = now
+            if self._has_free_slot(index):
+                yield self.submitted[len(stage.runs)][0], index
+
+    def begin(self, index: int, now: float) -> None:
+        stage = self.stages[index]
+        stage.begin(now, index > 0 and self.stages[index - 1].late[len(stage.runs)])
+
+    def _has_free_slot(self, index: int) -> bool:
+        """Whether the ring behind a stage has one. The host takes results at once: the last stage's always has."""
+        if index + 1 == len(self.stages):
+            return True
+        return self.inside[index + 1] < slots_behind(self.stages[index].floats, self.slots)
+
+    def end(self, index: int, now: float) -> int | None:
+        """Ends what stage ``index`` runs; behind the last stage, returns the number of the frame in this lane."""
+        stage = self.stages[index]
+        if stage.floats and not stage.late[-1]:
+            if self._goes_out_late(index):
+                stage.go_on()
+                return None
+        stage.end(now)
+        self.inside[index] -= 1
+        if index + 1 == len(self.stages):
+            return self.stages[index].finished - 1
+        self.inside[index + 1] += 1
+        return None
+
+    def _goes_out_late(self, index: int) -> bool:
+        stage = self.stages[index]
+        if stage.share is not None:
+            return in_share(len(stage.runs) - 1, stage.share)
+        return goes_out_late(self.inside[index + 1], self.inside[index] - 1)
+
+    def times(self) -> list[FrameTimes]:
+        """The times of the frames that are finished."""
+        found = []
+        for (frame, at), *runs in zip(self.submitted, *(stage.runs for stage in self.stages), strict=False):
+            _, begun, ended = zip(*runs, strict=True)
+            if ended[-1] < inf:
+                found.append(
+                    FrameTimes(frame, nanoseconds(at), tuple(map(nanoseconds, begun)), tuple(map(nanoseconds, ended)))
+                )
+        return found
+
+
+def nanoseconds(ms: float) -> int:
+    return round(ms * 1e6)
