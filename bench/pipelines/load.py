@@ -1,7 +1,7 @@
 """Pipelines under load: is a long stream as fast, as small and as right at its end as at its beginning?
 
     python -m bench.pipelines.load  # all parts: 1,000,000 tiny frames, an hour of SqueezeNet, ...
-    python -m bench.pipelines.load tiny --frames 100000  # one: tiny, squeezenet, many, pair, stages
+    python -m bench.pipelines.load tiny --frames 100000  # one: tiny, squeezenet, many, pair, stages, units
     python -m bench.pipelines.load squeezenet --minutes 5
     python -m bench.pipelines.load squeezenet --emulate a311d  # a busy machine disturbs it little
 
@@ -147,6 +147,12 @@ def eight(record: Record, count: int) -> None:
     stream(record, tiny_net(8), "-".join(["bigx1"] * 8) + ":1,2,3,4,5,6,7", count, board=board)
 
 
+def units(record: Record, count: int) -> None:
+    """Units that serve several stages: two clusters, and with the GPU."""
+    for plan in ("big-little-big:1,2", "big-gpu-big-little:1,2,3"):
+        stream(record, tiny_net(4), plan, count)
+
+
 def squeezenet(record: Record, plan: str, seconds: float) -> None:
     """By this plan; on a modelled board by its best one."""
     graph, board = network("squeezenet"), record.board
@@ -154,13 +160,15 @@ def squeezenet(record: Record, plan: str, seconds: float) -> None:
     stream(record, graph, plan, seconds=seconds)
 
 
-PARTS = ("tiny", "many", "pair", "stages", "squeezenet")
+PARTS = ("tiny", "many", "pair", "stages", "units", "squeezenet")
 
 
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("parts", nargs="*", default=PARTS, metavar="PART", help=f"some of {', '.join(PARTS)}")
-    options.add_argument("--frames", type=int, default=1_000_000, help="of tiny; a tenth of it in pair and stages")
+    options.add_argument(
+        "--frames", type=int, default=1_000_000, help="of tiny and units; a tenth of it in pair and stages"
+    )
     options.add_argument("--minutes", type=float, default=60, help="of squeezenet")
     options.add_argument("--plan", default="big-little:9", help="of squeezenet")
     options.add_argument("--emulate", metavar="BOARD", help="squeezenet at the pace of a board, by its best plan")
@@ -170,6 +178,7 @@ def main() -> None:
         "many": lambda record: many(record, 64),
         "pair": lambda record: pair(record, options.frames // TENTHS),
         "stages": lambda record: eight(record, options.frames // TENTHS),
+        "units": lambda record: units(record, options.frames),
         "squeezenet": lambda record: squeezenet(record, options.plan, 60 * options.minutes),
     }
     for part in options.parts:

@@ -43,7 +43,7 @@ def completed(line: str) -> list[str]:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
-    "command", ["info", "run", "search", "simulate", "profile", "bench", "cost train", "cost epoch"]
+    "command", ["info", "run", "search", "simulate", "profile board", "bench", "cost train", "cost epoch"]
 )
 def test_a_model_is_of_the_zoo_or_an_onnx_file(command):
     assert completed(f"{command} ") == [*MODELS, "net.onnx", "other.ONNX", "photos/"]

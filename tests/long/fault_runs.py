@@ -33,7 +33,8 @@ from pipeall import Board, DeviceError, Engine, Pipeline, PipelineError, Pipelin
 from pipeall.graph.ir import Graph
 
 FRAMES = 40
-PLANS = ("big", "big-little:2", "B+L", "gpu", "gpu-big:2", "big-gpu:2", "little-gpu-big:1,3", "gpu-big-little:1,2")
+PLANS = ("big", "big-little:2", "B+L", "gpu", "gpu-big:2", "big-gpu:2", "little-gpu-big:1,3", "gpu-big-little:1,2",
+         "big-little-big:1,3", "big-gpu-big:1,3", "gpu-big-gpu:1,3", "big-gpu-big-little:1,2,3")  # fmt: skip
 CALLS = ("clSetKernelArg", "clEnqueueNDRangeKernel", "clEnqueueReadBuffer", "clEnqueueWriteBuffer",
          "clEnqueueMapBuffer", "clEnqueueUnmapMemObject", "clWaitForEvents", "clFlush")  # fmt: skip
 CL_OUT_OF_RESOURCES = -5

@@ -161,7 +161,7 @@ def test_other_formats_are_refused(tmp_path, meta, said):
     ("options", "said"),
     [
         ({"name": "lion"}, "rule: expected one of sgd, adam, adamw"),
-        ({"name": "adam", "momentum": 0.9}, "adam has no momentum"),
+        ({"name": "adam", "momentum": 0.9}, "momentum: expected none with adam"),
         ({"name": "adam", "beta2": 1.0}, "beta2: expected a number in"),
         ({"decay": -1.0}, "decay: expected"),
         ({"clip": 0.0}, "clip: expected"),
