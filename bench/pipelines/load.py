@@ -150,7 +150,7 @@ def eight(record: Record, count: int) -> None:
 def units(record: Record, count: int) -> None:
     """Units that serve several stages: two clusters, and with the GPU."""
     for plan in ("big-little-big:1,2", "big-gpu-big-little:1,2,3"):
-        stream(record, tiny_net(4), plan, count)
+        stream(record, tiny_net(4), plan, count, board=Board.detect())
 
 
 def squeezenet(record: Record, plan: str, seconds: float) -> None:
