@@ -6,7 +6,8 @@
  * a register tile would stay empty. A few rows are sums of rows of B, or its columns' products with a vector, without
  * any packing, which would take longer than the product.
  *
- * Every element is one sum in order of k (a vector's: in an order that its length alone fixes), whatever the chunks.
+ * Every element is one sum in order of k (a vector's: in an order that its length alone fixes), whatever the chunks. The sum
+ * is cut into equal blocks, or where it is added to memory into whole ones and the rest: training repeats to the bit.
  */
 #include "matmul.h"
 
@@ -109,7 +110,7 @@ static void multiply(const pa_matmul_op *p, const part *t, int64_t row0, int64_t
 
 static void by_tiles(const context *ctx, int64_t begin, int64_t end, int thread) {
     const pa_matmul_op *p = ctx->op;
-    const int64_t k = k_of(p), k_part = ceil_div(k, ceil_div(k, KC));
+    const int64_t k = k_of(p), k_part = p->accumulate ? KC : ceil_div(k, ceil_div(k, KC));
     for (int64_t unit = begin; unit < end; unit++) {
         const part t = part_of(ctx, unit, thread);
         const int64_t block = ceil_div(t.rows, ceil_div(t.rows, MC));
