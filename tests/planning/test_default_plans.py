@@ -11,7 +11,7 @@ from profiles import measured_here, quick_part
 import pipeall
 from pipeall import ArgumentError, Board, Pipeline, Plan
 from pipeall.pipeline.boards.default_plan import BUSY, default_plan
-from pipeall.pipeline.boards.profile_cache import profile_path
+from pipeall.pipeline.boards.profile_cache import measured_on, profile_path
 
 
 @pytest.fixture
@@ -127,6 +127,25 @@ def test_a_plan_of_no_network(net, board, tmp_path):
 
 
 # ---- verify ----
+
+
+@pytest.mark.parametrize("units", [["big@mixed", "little"], ["big@int8"], ["cpu"], ["cpu@mixed"], ["bigx1"]])
+def test_units_of_any_precision_and_all_cores_are_measured_here(net, board, units):
+    profile = measured_here(net, board, **dict.fromkeys(units, 1.0))
+    assert measured_on(profile, board)
+    components = {**profile.about["components"], "little": "another"}
+    elsewhere = replace(profile, about={**profile.about, "components": components})
+    assert measured_on(elsewhere, board) == (units in (["big@int8"], ["bigx1"]))
+    modelled = replace(profile, modelled=True)
+    assert not measured_on(modelled, board)
+
+
+def test_plans_of_another_precision_and_of_all_cores_run_to_make_sure(net, board):
+    found = pipeall.search(net, measured_here(net, board, **{"big@mixed": 0.1, "little": 0.1}), units=["B@mixed", "L"])
+    ran = pipeall.verify(found, board, top=2, seconds=0.05)
+    assert {row.plan for row in ran.rows} == {choice.plan for choice in found.ranked[:2]}
+    found = pipeall.search(net, measured_here(net, board, cpu=0.1))
+    assert str(pipeall.verify(found, board, seconds=0.05).best) == "cpu"
 
 
 def test_verify_runs_the_best_plans(net, board):

@@ -15,6 +15,7 @@ from ...cache import cached_path, read_cached, write_cached
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ..planning.profile import Profile, crossing_bytes
+from ..planning.units import components, overlap, traits_of
 from .board import Board
 from .machine import describe
 
@@ -29,10 +30,18 @@ def real_components(board: Board) -> list[str]:
 
 
 def measured_on(profile: Profile, board: Board) -> bool:
-    """Whether these are times of this very kind of machine: the components that it knows have the same description."""
+    """Whether these are times of this very kind of machine: the components that it knows have the same description.
+
+    One that is all clusters at once has no description of its own: theirs count.
+    """
     there, here = profile.about.get("components"), describe(board)["components"]
-    names = {unit.component for unit in profile.units}
-    return not profile.modelled and isinstance(there, Mapping) and all(there.get(n) == here.get(n, "") for n in names)
+    if profile.modelled or not isinstance(there, Mapping):
+        return False
+    known = {unit.component for unit in profile.units}
+    if whole := [name for name in known if traits_of(name).all]:
+        listed = [name for name in {**there, **here} if name in here or name in components()]
+        known |= {name for name in listed if any(overlap(name, unit) for unit in whole)}
+    return all(there.get(name) == here.get(name, "") for name in known.difference(whole))
 
 
 def store(profile: Profile, graph: Graph, board: Board) -> None:
