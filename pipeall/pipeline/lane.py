@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -101,16 +101,20 @@ def _supported(lowered: list[Lowered], units: Sequence[Component]) -> list[Lower
 
 
 def _compiled(
-    lowered: Sequence[Lowered], units: Sequence[Component], unit_of: Sequence[int], record: bool
+    lowered: Sequence[Lowered],
+    units: Sequence[Component],
+    unit_of: Sequence[int],
+    record: bool,
+    packed: MutableMapping[Any, Any],
 ) -> list[Any]:
     """The program of each stage. Those of one unit share what the one with the largest arena has."""
     programs: dict[int, Any] = {}
     owners: dict[int, Any] = {}
     for index in sorted(range(len(lowered)), key=lambda index: -lowered[index].arena_bytes):
-        unit, owner = units[index], owners.get(unit_of[index])
-        shared = {} if owner is None else {"beside": owner}
-        programs[index] = unit.device.compile(lowered[index], unit.name, record=record, **shared)
-        owners.setdefault(unit_of[index], programs[index])
+        device, name, number = units[index].device, units[index].name, unit_of[index]
+        shared = {"beside": owners.get(number), "packed": packed} if device.shares else {}
+        programs[index] = device.compile(lowered[index], name, record=record, **shared)
+        owners.setdefault(number, programs[index])
     return [programs[index] for index in range(len(lowered))]
 
 
@@ -148,6 +152,7 @@ class Lane:
     slots   per ring, but for the first
     depth   most frames under way: submitted and not yet taken out of the lane; None: one more than stages work on and
             one for each floating cut
+    packed  weights that the lanes of a pipeline share, as for ``Device.compile``
     record  keep a log of the latest LOG_FRAMES frames of each stage, for ``traces``
     fault   (stage, frame) at which a stage reports an error
     spare   what a picture's step runs on where the first unit has no kernel for it: a stage in front (``front.py``)
@@ -167,6 +172,7 @@ class Lane:
         number: int,
         slots: int,
         depth: int | None,
+        packed: MutableMapping[Any, Any],
         record: bool = False,
         fault: tuple[int, int] | None = None,
         spare: Component | None = None,
@@ -179,7 +185,7 @@ class Lane:
         self._front = len(stages) - self._front
         lowered = _supported(lowered_stages(graph, stages, units, timed=True), units)
         unit_of = [-1] * self._front + list(unit_of)
-        programs = _compiled(lowered, units, unit_of, record)
+        programs = _compiled(lowered, units, unit_of, record, packed)
         for stage, unit, groups, program in zip(stages, units, ranges, programs, strict=True):
             self.stages.append(Stage(unit, groups, stage.floating, program))
         rings, depth = _rings(stages, self.stages, lowered, slots, depth)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..graph.ir import Graph
 from . import runtime
@@ -43,6 +43,7 @@ class Lanes:
     frames  counts frames in and out, and keeps results until their turn
     all     every lane; replaced as a whole, so that other threads see all or nothing of a move
     open    those that take new frames
+    packed  weights that programs of the lanes share
     plan    the present one; ``plans``: the latest, and the first frame that each was for; ``moves``: why
     traces  of the lanes that have ended, where they are recorded
 
@@ -69,7 +70,8 @@ class Lanes:
         self.moves: deque[Move] = deque(maxlen=KEPT_PLANS)
         self.traces: list[StageTrace] = []
         self._twin, self._record = twin, record
-        self._options = {"slots": slots, "depth": depth, "record": record, "fault": fault}
+        self.packed: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
+        self._options = {"slots": slots, "depth": depth, "record": record, "fault": fault, "packed": self.packed}
         self._lock = threading.Lock()  # of a move, and of what must not see half of one
         try:
             for number in range(len(plan.lanes)):

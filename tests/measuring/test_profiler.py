@@ -145,7 +145,7 @@ def test_contention_is_side_by_side_over_alone(board, monkeypatch):
         "bigx1": [big],
         "little": [little],
         "big+little": loaded,
-        "bigx1+bigx1": loaded,
+        "2*bigx1": loaded,
         "big-little:1~2": [np.array([[4.0, 6, 0], [4, 5, 0], [4, 7, 0]]), np.array([[0.0, 0, 10], [0, 0, 10]])],
         "little-big:1": [np.array([[30.0, 0, 0]] * 3), np.array([[0.0, 20, 0], [0, 7, 0]])],
         "bigx1-bigx1:1~2": [np.array([[4.0, 0, 0], [4, 10, 0]]), np.array([[0.0, 8, 0], [0, 0, 0], [0, 9, 0]])],
@@ -163,7 +163,7 @@ def test_contention_is_side_by_side_over_alone(board, monkeypatch):
     # big's middle group: 6, 5, 7, 20 and 7 ms; little's took no time in its stages, so 3.0 as lanes
     assert found.same_pipeline == {"big": {"little": (2.0, 1.4, 1.0)}, "little": {"big": (3.0, 3.0, 2.0)}}
     both = profiler.with_contention(graph, board, found, Unit("big", 1), Unit("big", 1), SECONDS)
-    assert asked[2:] == [["bigx1", "bigx1+bigx1"], ["bigx1", "bigx1-bigx1:1~2"]]
+    assert asked[2:] == [["bigx1", "2*bigx1"], ["bigx1", "bigx1-bigx1:1~2"]]
     # as lanes 3, 3, 90, 10, 10 ms and 4, 4, 90, 30, 30; in line the middle group 10, 8 and 9
     assert both.contention == {**found.contention, "bigx1": {"bigx1": (5.0, 6.0, 1.0)}}
     assert both.same_pipeline == {**found.same_pipeline, "bigx1": {"bigx1": (2.0, 1.8, 1.0)}}
@@ -242,7 +242,7 @@ def refuse(monkeypatch, unit, when):
     """Makes the CPU device refuse what ``when`` says of a lowered graph, on one unit."""
     compile_all = Cpu.compile
 
-    def compile(self, lowered, name, *, record=False):
+    def compile(self, lowered, name, *, record=False, **shared):
         if name == unit and when(lowered):
             raise DeviceError("no kernel for this")
         return compile_all(self, lowered, name, record=record)

@@ -1,5 +1,6 @@
 """Units that serve several stages: results, order, bounds of memory and threads, failures in their place, the pace."""
 
+import gc
 import threading
 from itertools import product
 
@@ -30,6 +31,9 @@ from pipeall.pipeline.planning.simulate import simulate
         ("bigx2-gpu-bigx2:2,9", (0, 1, 2)),
         ("big@fp16-gpu-big:2,9", (0, 1, 0)),
         ("cpu-gpu-cpu-gpu:1,2,3", (0, 1, 0, 1)),
+        ("4*bigx1", (0, 1, 2, 3)),
+        ("2*(bigx2-littlex2:9)+gpu", (0, 1, 2, 3, 4)),
+        ("3*(bigx1-littlex1:3~4@50)", (0, 1, 2, 3, 4, 5)),
     ],
 )
 def test_whole_components_that_come_again_are_one_unit(text, units):
@@ -49,6 +53,9 @@ def test_whole_components_that_come_again_are_one_unit(text, units):
         ("B-G-B:2", "2 for 3 stages"),
         ("B-G-B:2~3@101,5", "expected a list of group counts"),
         ("(B-G:x)+L", "expected ORDER"),
+        ("2*B", "all of big in one lane"),
+        ("0*Bx1", "expected big"),
+        ("2*(B-L:1)", "in one lane"),
     ],
 )
 def test_units_that_cannot_be_in_one_plan_are_refused(text, why):
@@ -91,6 +98,22 @@ def test_stages_of_a_unit_share_their_arena(board):
     with Pipeline(zoo_net("squeezenet"), "B-L-B:3,6", board=board) as pipe:
         first, other, last = (stage.program.arena for stage in pipe.lanes.all[0].stages)
         assert first is last and first is not other
+
+
+def test_lanes_have_their_weights_once(board):
+    """Also those of other clusters, where the kernels are the same; none is left when the pipeline is gone."""
+    graph = zoo_net("alexnet")
+    counts = []
+    for plan in ("big", "B+L"):
+        with Pipeline(graph, plan, board=board) as pipe:
+            weights = pipe.lanes.packed
+            counts.append(len(weights))
+            results = list(pipe.map(frames(graph, 2) * 2))
+            assert np.array_equal(results[0], results[2]) and np.array_equal(results[1], results[3])
+        del pipe
+        gc.collect()
+        assert not weights
+    assert counts[0] == counts[1] > 0
 
 
 @pytest.mark.parametrize("stage, frame", [*product(range(3), (0, 4))])

@@ -36,7 +36,7 @@ def lacking(board, monkeypatch):
         found = self.cores == little and bad in {step.node for step in lowered.steps}
         return f"step {bad}: no conv kernel" if found else None
 
-    def compile(self, lowered, name, *, record=False):
+    def compile(self, lowered, name, *, record=False, **shared):
         assert asked(self, lowered) is None, "compiled what it says it cannot"
         return compile_all(self, lowered, name, record=record)
 

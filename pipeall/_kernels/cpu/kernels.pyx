@@ -74,6 +74,13 @@ cdef float *f32_pointer(array) except? NULL:
     return <float *>pointer(array)
 
 
+def place_of(array):
+    """Where the elements of an array lie, and how: what tells apart weights of which somebody keeps the arrays."""
+    if array is None:
+        return None
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
+
+
 @cython.no_gc  # refers to nothing that could refer back; __dealloc__ needs its members
 cdef class CpuProgram:
     """Steps for one CPU component.
@@ -84,13 +91,14 @@ cdef class CpuProgram:
     sizes    bytes of the arena, the input slot and the output slot, and of what each thread has for tiles of rows
     pack     False: weights get their memory and are not written there, so that it costs nothing; only ``nbytes`` counts
     beside   a program of the same unit: both share its team, and its arena where that is large enough
+    packed   a weak mapping, in which programs of one network find each other's packed weights
     """
 
     cdef pa_cpu_program program
     cdef int32_t[::1] cores
     cdef object kernels, sizes, keep, scratch, pool, tiled, spent
     cdef readonly object arena
-    cdef dict packed  # weights by who shares them
+    cdef object packed  # weights by who shares them
     cdef list args, steps, parts  # parts: of the tiles of rows that are added now, else None
     cdef int64_t capacity, weight_bytes
     cdef int threads  # that a step is planned for
@@ -101,7 +109,7 @@ cdef class CpuProgram:
         self.args = []
         self.steps = []
 
-    def __init__(self, kernels, cores, str name, sizes, *, bint pack=True, CpuProgram beside=None):
+    def __init__(self, kernels, cores, str name, sizes, *, bint pack=True, CpuProgram beside=None, packed=None):
         by_name = {pa_kernel_rows[i].name.decode(): i for i in range(pa_kernel_row_count)}
         self.kernels = {}
         for key, kernel in kernels.items():
@@ -110,7 +118,7 @@ cdef class CpuProgram:
             self.kernels[key] = by_name[kernel]
         self.cores = np.array(pinnable(cores), np.int32)
         self.sizes, self.pack = (*sizes, 0)[:len(BASES)], pack
-        self.keep, self.pool, self.packed = [], (), {}
+        self.keep, self.pool, self.packed = [], (), {} if packed is None else packed
         shared = beside is not None and beside.arena.nbytes >= self.sizes[0]
         self.arena = beside.arena if shared else aligned(self.sizes[0], np.uint8)
         self.program.arena = pointer(self.arena)

@@ -87,6 +87,7 @@ class Device(ABC):
     owns_slots  the slots of rings beside its stages must be its own memory (``Program.slot``)
     queued      its commands run while the stage's thread does something else
     page_bytes  weights take whole pages of so many bytes
+    shares      ``compile`` is told of the other programs of its unit and pipeline
     """
 
     kind: ClassVar[str]
@@ -103,6 +104,7 @@ class Device(ABC):
     owns_slots: ClassVar[bool] = False
     queued: ClassVar[bool] = False
     page_bytes: int = 1
+    shares: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -119,11 +121,12 @@ class Device(ABC):
         """What is known of it, ready for JSON."""
 
     @abstractmethod
-    def compile(self, lowered: Lowered, name: str, *, record: bool = False, beside: Program | None = None) -> Program:
+    def compile(self, lowered: Lowered, name: str, *, record: bool = False, **shared: Any) -> Program:
         """A program of ``lowered``; ``name`` is its stage's, ``record``: its steps can be timed (program.h).
 
-        beside: another program of the same unit. The two never run at once, so they may share what computes them, and
-        an arena that is large enough.
+        A device that ``shares`` is also given ``beside``, another program of the same unit or None, and ``packed``, a
+        weak mapping for packed weights, which all programs of a pipeline have. Programs of one unit never run at once,
+        so they may share what computes them, and an arena that is large enough.
 
         Raises DeviceError naming a step that it has no kernel for, or what it lacks.
         """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from math import inf
 from os import PathLike
 from pathlib import Path
@@ -21,7 +21,7 @@ from ...files import JsonReader, naming, read_json, shown, write_json
 from ...graph.ir import Graph
 from ...graph.onnx.read.given import network as graph_of
 from ...graph.ops import macs
-from .plan_text import WORDS, Cuts, cut_of, lane_of, units_of
+from .plan_text import WORDS, Cuts, cut_of, lanes_of, units_of
 from .units import Unit
 
 OBJECTIVES = ("throughput", "latency", "energy")
@@ -182,10 +182,11 @@ class Plan:
 
         ``B-L:3~4`` has a cut that floats: group 4 belongs to either stage, frame by frame; ``3~4@60``: to the first for
         60 % of the frames. In ``B-G-B:2,9`` a component serves two stages. ``(B-G-B:2,9)+L`` has two lanes, which take
-        frames independently. ``G@fp16`` and ``G@mixed`` are the gpu in half precision (board.Component).
+        frames independently; in ``4*Bx1`` and ``2*(Bx2-Lx2:9)`` lanes are alike. ``G@fp16`` and ``G@mixed`` are the gpu
+        in half precision (board.Component).
         """
         text = as_text("plan", text)
-        lanes = [lane_of(word) for word in re.split(r"\+(?![^(]*\))", text)]
+        lanes = [lane for word in re.split(r"\+(?![^(]*\))", text) for lane in lanes_of(word)]
         if len(lanes) == 1:
             return cls.pipeline(*lanes[0])
         units_of([order for order, _ in lanes])
@@ -292,8 +293,11 @@ class Plan:
         return f"<Plan {self}{f' of {self.network[0]}' if self.network else ''}>"
 
     def __str__(self) -> str:
-        lanes = [_text(lane) for lane in self.lanes]
-        return lanes[0] if len(lanes) == 1 else "+".join(f"({text})" if ":" in text else text for text in lanes)
+        if len(self.lanes) == 1:
+            return _text(self.lanes[0])
+        counted = [(_text(lane), len(list(equal))) for lane, equal in groupby(self.lanes)]
+        lanes = [(f"({text})" if ":" in text else text, count) for text, count in counted]
+        return "+".join(text if count == 1 else f"{count}*{text}" for text, count in lanes)
 
 
 def _text(lane: Sequence[StagePlan]) -> str:

@@ -14,7 +14,7 @@ from .units import Unit, overlap
 
 GRAMMAR = (
     "expected ORDER[:CUTS] such as G-B-L:3,5, B-G-B:2,9, Bx3-Bx1-G:3,5 or B-L:3~4, one component such as big, "
-    "B+L+G for Parallel, or (B-G:4)+L"
+    "B+L+G for Parallel, (B-G:4)+L, or 2*(Bx2-Lx2:9)"
 )
 
 Cut = int | tuple[int, int] | tuple[int, int, int]  # a pair floats between the two; the third is the share, in percent
@@ -40,11 +40,12 @@ def _cut(word: str) -> Cut:
     return (int(early), int(late), int(share)) if shared else (int(early), int(late))
 
 
-def lane_of(text: str) -> tuple[list[str], list[Cut]]:
-    """Order and cuts of the text of a lane."""
-    order, _, cuts = re.sub(r"^\s*\((.*)\)\s*$", r"\1", text).partition(":")
+def lanes_of(text: str) -> list[tuple[list[str], list[Cut]]]:
+    """Order and cuts of each lane of the text of one, or of lanes that are alike: "2*(B-L:3)"."""
+    count, lane = re.fullmatch(r"\s*(?:([1-9][0-9]{0,2})\s*\*)?(.*)", text, re.DOTALL).groups()
+    order, _, cuts = re.sub(r"^\s*\((.*)\)\s*$", r"\1", lane).partition(":")
     try:
-        return order.split("-"), [_cut(word) for word in cuts.split(",")] if cuts.strip() else []
+        return [(order.split("-"), [_cut(word) for word in cuts.split(",")] if cuts.strip() else [])] * int(count or 1)
     except ValueError:
         raise ArgumentError(f"plan {shown(text)}: {GRAMMAR}") from None
 

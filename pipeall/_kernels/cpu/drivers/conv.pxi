@@ -67,11 +67,13 @@ cdef int add_gemm(CpuProgram self, step, algorithm) except -1:
 
 cdef object use_weights(CpuProgram self, step, shaped, pa_conv_op *op, algorithm, int pixels=1):
     """Packs the weights of ``shaped``, which the algorithm makes of ``step``, unless a step of the same weights has."""
-    key = (id(step.weight), id(step.bias), algorithm, <uintptr_t>op.kernel, op.groups, pixels, op.kw, op.stride_x)
+    key = (place_of(step.weight), place_of(step.bias), algorithm, <uintptr_t>op.kernel, op.groups, pixels, op.kw, op.stride_x)
     weights = self.packed.get(key)
     if weights is None:
-        weights = self.packed[key] = PackedWeights(step)
+        weights = PackedWeights(step)
         pack_weights(self, shaped, op, algorithm, pixels, weights)
+        self.packed[key] = weights  # whole, where another thread may find it
+    self.keep.append(weights)
     op.bias, op.zero, op.weight = pointer(weights.bias), pointer(weights.zero), NULL
     if weights.panels is not None:
         op.weight = pointer(weights.panels)
@@ -212,15 +214,17 @@ cdef add_depthwise(CpuProgram self, step):
     op.kernel, op.item_bytes = row, item_bytes(step.dst.dtype)
     pa_depthwise_plan(op, self.threads)
     shape = (op.dst.c, op.src.c // op.groups, op.window.kh, op.window.kw)
-    key = (id(step.weight), id(step.bias), "direct", <uintptr_t>row, op.groups)
+    key = (place_of(step.weight), place_of(step.bias), "direct", <uintptr_t>row, op.groups)
     weights = self.packed.get(key)
     if weights is None:
-        weights = self.packed[key] = PackedWeights(step)
+        weights = PackedWeights(step)
         weight = packable(step.weight, shape, f"step {step.node}: weight")
         bias = packable(step.bias, (op.dst.c,), f"step {step.node}: bias")
         weights.panels = self.bytes_of(pa_depthwise_packed_bytes(op))
         if self.pack:
             pa_depthwise_pack(op, pointer(weight), pointer(bias), pointer(weights.panels))
+        self.packed[key] = weights
+    self.keep.append(weights)
     op.packed = pointer(weights.panels)
     self.append(pa_depthwise_step, op, op.scratch_bytes)
 

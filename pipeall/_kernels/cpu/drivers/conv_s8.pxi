@@ -24,12 +24,14 @@ cdef int add_conv_s8(CpuProgram self, step) except -1:
     else:
         op.to = requantized(p["qparams"], p["lo"], p["hi"])
     pa_conv_s8_plan(op, self.threads)
-    key = (id(step.weight), id(step.bias), "s8", <uintptr_t>row, conv.groups, conv.tap_rows, op.float_dst)
+    key = (place_of(step.weight), place_of(step.bias), "s8", <uintptr_t>row, conv.groups, conv.tap_rows, op.float_dst)
     weights = self.packed.get(key)
     if weights is None:
-        weights = self.packed[key] = WeightsS8(self, step, conv.groups, row.nr, pa_conv_s8_packed_bytes(op))
+        weights = WeightsS8(self, step, conv.groups, row.nr, pa_conv_s8_packed_bytes(op))
         if self.pack:
             pa_conv_s8_pack(op, <const int8_t *>pointer(weights.integers), pointer(weights.panels))
+        self.packed[key] = weights
+    self.keep.append(weights)
     conv.weight, conv.zero, conv.bias = pointer(weights.panels), pointer(weights.zero), pointer(weights.bias)
     op.sums, op.scale = <const int32_t *>pointer(weights.sums), f32_pointer(weights.scale)
     self.append(pa_conv_s8_step, op, conv.scratch_bytes)

@@ -45,6 +45,7 @@ class Cpu(Device):
     """A cluster of CPU cores, or some of them: one thread per core."""
 
     kind: ClassVar[str] = "cpu"
+    shares: ClassVar[bool] = True
     cluster: Cluster
     int8: bool = True
     precision: str = "fp32"
@@ -88,10 +89,10 @@ class Cpu(Device):
         """The fields of its Cluster, but for the name."""
         return {key: value for key, value in asdict(self.cluster).items() if key != "name"}
 
-    def compile(self, lowered: Lowered, name: str, *, record: bool = False, beside: Any = None):
+    def compile(self, lowered: Lowered, name: str, *, record: bool = False, **shared: Any):
         """A ``kernels.CpuProgram``: weights packed for its kernels. Its steps can be timed, ``record`` or not."""
         kernels = self._kernels()
-        program = self._program(lowered, name, kernels, beside=beside)
+        program = self._program(lowered, name, kernels, **shared)
         log.debug("%s on %s takes the kernels %s", name, self.description, ", ".join(kernels.values()))
         algorithms = self._stored(lowered, choose_algorithms(lowered.steps, self.cluster, kernels))
         _fill(program, lowered, algorithms)
@@ -175,12 +176,12 @@ class Cpu(Device):
     def _kernels(self) -> Kernels:
         return choose(self.cluster.isas, self.cluster.core_type)
 
-    def _program(self, lowered: Lowered, name: str, kernels: Kernels, pack: bool = True, beside: Any = None):
+    def _program(self, lowered: Lowered, name: str, kernels: Kernels, pack: bool = True, **shared: Any):
         from ...._kernels.cpu.kernels import CpuProgram
 
         local_bytes = max((strips.local_bytes for strips in lowered.strips), default=0)
         sizes = lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes, local_bytes
-        return CpuProgram(kernels, self.cluster.cores, f"pa-{name}", sizes, pack=pack, beside=beside)
+        return CpuProgram(kernels, self.cluster.cores, f"pa-{name}", sizes, pack=pack, **shared)
 
 
 def _fill(program: Any, lowered: Lowered, algorithms: Sequence[Algorithm | None]) -> None:

@@ -47,6 +47,7 @@ class OpenCl(Device):
     """
 
     kind: ClassVar[str] = "opencl"
+    shares: ClassVar[bool] = True
     owns_slots: ClassVar[bool] = True
     queued: ClassVar[bool] = True
     worker: ClassVar[str] = "compute unit"
@@ -86,7 +87,7 @@ class OpenCl(Device):
         return {"device": info.pop("name"), "why": self.why} | info
 
     def compile(
-        self, lowered: Lowered, name: str, *, record: bool = False, beside: ClProgram | None = None
+        self, lowered: Lowered, name: str, *, record: bool = False, beside: ClProgram | None = None, packed: Any = None
     ) -> ClProgram:
         """A ``ClProgram``: weights packed for its kernels and uploaded.
 
