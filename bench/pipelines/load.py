@@ -148,9 +148,11 @@ def eight(record: Record, count: int) -> None:
 
 
 def units(record: Record, count: int) -> None:
-    """Units that serve several stages: two clusters, and with the GPU."""
+    """Units that serve several stages, of two clusters and with the GPU; copies on single cores."""
     for plan in ("big-little-big:1,2", "big-gpu-big-little:1,2,3"):
         stream(record, tiny_net(4), plan, count, board=Board.detect())
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    stream(record, tiny_net(4), f"{len(cores)}*bigx1", count, board=Board.detect([cores], gpu=False))
 
 
 def squeezenet(record: Record, plan: str, seconds: float) -> None:

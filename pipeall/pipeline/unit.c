@@ -101,6 +101,7 @@ static void *unit_thread(void *argument) {
 }
 
 int pa_unit_start(pa_unit *self) {
+    atomic_store(&self->closing, 0);
     pthread_mutex_init(&self->computing, NULL);
     return pthread_create(&self->thread, NULL, unit_thread, self);
 }
