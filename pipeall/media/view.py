@@ -166,7 +166,7 @@ class View:
         jpeg : bytes
             The picture. Raises ArgumentError for another format.
         figures : mapping
-            network, plan, fps, latency_p50_ms, latency_p95_ms, dropped, stages (of unit, use from 0 to 1 and busy_ms),
+            network, plan, fps, latency_p50_ms, latency_p95_ms, dropped, units (of unit, use from 0 to 1 and busy_ms),
             answer (lines of text). What is absent or None shows as a dash.
         """
         picture = bytes(jpeg)

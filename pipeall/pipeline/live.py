@@ -20,7 +20,7 @@ import numpy as np
 from ..picture import Placed
 from . import runtime
 from .border import Frame
-from .stats import StageCounters
+from .stats import StageCounters, slowest_ms
 
 Outcome = tuple["LiveResult | None", BaseException | None]  # of asking for the next: what came, or what was raised
 Task = Callable[[dict[str, np.ndarray], Placed], Any]
@@ -184,7 +184,7 @@ class Feed:
 class Pace:
     """How often the stages take a frame, and how many are under way then, by the latest frames.
 
-    period_ns  from one frame to the next: the slowest stage's time
+    period_ns  from one frame to the next: the slowest unit's time
     most       frames under way when the next one goes in. It meets no other then; each more would only wait
     """
 
@@ -200,12 +200,13 @@ class Pace:
         window = [row.since(self._before) for row in rows]
         if min(row.frames for row in window) < WINDOW:
             return
-        lanes: dict[int, list[float]] = {}
+        whole: dict[int, float] = {}
         for row in window:
-            lanes.setdefault(row.lane, []).append(max(row.busy_ns / row.frames, 1.0))
+            whole[row.lane] = whole.get(row.lane, 0.0) + row.mean_ms()
+        slowest = [max(ms, 1e-6) for ms in slowest_ms(window)]
         self._before = rows
-        self.period_ns = int(1 / sum(1 / max(stages) for stages in lanes.values()))
-        self.most = sum(int(sum(stages) / max(stages)) + 1 for stages in lanes.values()) - 1
+        self.period_ns = int(1e6 / sum(1 / ms for ms in slowest))
+        self.most = sum(int(ms / most) + 1 for ms, most in zip(whole.values(), slowest, strict=True)) - 1
 
 
 class Stream:

@@ -20,7 +20,7 @@ from math import inf
 from ..errors import ArgumentError, PipeallError
 from ..graph.ir import Graph
 from .boards.board import Board
-from .planning.plan import Plan
+from .planning.plan import Goal, Plan
 from .planning.predict import predict
 from .planning.profile import Profile
 from .planning.search import search
@@ -49,12 +49,13 @@ class Drift:
     def __init__(self, graph: Graph, profile: Profile, plan: Plan):
         if len(plan.lanes) != 1:
             raise ArgumentError(f"rebalance: expected a pipeline, got {plan}")
-        if plan.floats:
-            raise ArgumentError(f"rebalance: expected a plan whose cuts do not float, got {plan}")
+        if any(stage.floating and stage.share is None for stage in plan.lanes[0]):
+            raise ArgumentError(f"rebalance: expected a plan whose cuts do not float, or by given shares, got {plan}")
         profile.check_network(graph)
         if predict(profile, plan).period_ms == inf:
             raise ArgumentError(f"rebalance: expected a plan that the profile of {profile.network} can run, got {plan}")
         self.graph, self.profile, self.plan, self.goal = graph, profile, plan, plan.goal
+        self._first = plan
         # Of a component that the plan takes in part, no more cores than it takes.
         taken = Counter()
         for unit in plan.units:
@@ -146,22 +147,25 @@ class Drift:
     def _value(self, stage_ms: Sequence[float]) -> float:
         """What the present plan does by its goal, of its stages' times; energy as predicted for them."""
         energy = predict(self._drifted(), self.plan).energy_at(self.goal.min_fps)
-        return self.goal.value(max(stage_ms), sum(stage_ms), energy)
+        busy_ms = dict.fromkeys(self.plan.unit_of, 0.0)
+        for number, ms in zip(self.plan.unit_of, stage_ms, strict=True):
+            busy_ms[number] += ms
+        return self.goal.value(max(busy_ms.values()), sum(stage_ms), energy)
 
     def _best(self, present: float) -> tuple[Plan, float]:
-        """The best plan by the goal, as measured where it has run and as predicted elsewhere."""
-        goal = self.goal
-        values = self._tried | {self.plan: present}
+        """The best plan by the goal, as measured where it has run and as predicted elsewhere.
+
+        Components come once in plans of the search; the first plan, in which they may repeat, is there beside them.
+        """
+        goal, drifted = self.goal, self._drifted()
+        values = {self._first: _predicted(drifted, self._first, goal)} | self._tried | {self.plan: present}
         try:
             result = search(
-                self.graph, self._drifted(), goal.objective, **goal.limits, units=self._units, cores=self._cores, top=1
+                self.graph, drifted, goal.objective, **goal.limits, units=self._units, cores=self._cores, top=1
             )
         except ArgumentError:  # none keeps the limits any more
             return min(values.items(), key=lambda item: item[1])
-        first = result.ranked[0]
-        prediction = first.prediction
-        value = goal.value(prediction.period_ms, prediction.latency_ms, prediction.energy_at(goal.min_fps))
-        return min(({first.plan: value} | values).items(), key=lambda item: item[1])
+        return min(({result.best: _predicted(drifted, result.best, goal)} | values).items(), key=lambda item: item[1])
 
     def _reason(self, present: float, value: float) -> str:
         """The units that have changed, and the reason of the move."""
@@ -170,6 +174,11 @@ class Drift:
         what, unit = FIGURES[self.goal.objective]
         before = f"{present:.2f} {unit}" if present < inf else "not within its limits"
         return f"{', '.join(off) or 'all as in the profile again'}; {what} {before}, expected {value:.2f} {unit}"
+
+
+def _predicted(profile: Profile, plan: Plan, goal: Goal) -> float:
+    prediction = predict(profile, plan)
+    return goal.value(prediction.period_ms, prediction.latency_ms, prediction.energy_at(goal.min_fps))
 
 
 def _differ(some: Iterable[float], others: Iterable[float], share: float) -> bool:

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import accumulate, islice
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,20 @@ import numpy as np
 from ..arguments import a, optional
 from ..notebook import html_table
 from .planning.rings import FrameTimes
+from .planning.units import unit_numbers
 
 NO_GROUPS = (0, 0)  # of a stage in front of the plan's (``front.py``)
 TIMES = ("busy_ns", "wait_in_ns", "wait_out_ns", "map_ns", "copy_ns")
 COUNTED = ("frames", "floated", "overran", *TIMES)  # of StageCounters: what grows
 KEPT = 20_000  # latest frames whose times are kept: some 400 bytes each with two stages
+
+
+def slowest_ms(counters: Sequence[StageCounters]) -> list[float]:
+    """Of each lane: ms a frame that its slowest unit computes, over all the stages that it serves."""
+    busy: dict[tuple[int, int], float] = {}
+    for number, row in zip(unit_numbers([row.unit for row in counters]), counters, strict=True):
+        busy[row.lane, number] = busy.get((row.lane, number), 0.0) + row.mean_ms()
+    return [max(ms for (of, _), ms in busy.items() if of == lane) for lane in dict.fromkeys(lane for lane, _ in busy)]
 
 
 def groups_text(groups: tuple[int, int]) -> str:
@@ -86,6 +96,16 @@ class StageStats:
 
 
 @dataclass(frozen=True, slots=True)
+class UnitStats:
+    """One unit: how many stages it serves, mean ms that they compute a frame, and the share of its time they do."""
+
+    unit: str
+    stages: int
+    busy_ms: float
+    use: float
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """What a pipeline did in a window of time.
 
@@ -98,9 +118,10 @@ class Stats:
     fps : float
         Frames a second in these seconds.
     latency_p50_ms, latency_p95_ms, latency_p99_ms : float
-        From submit to result ready, over the latest frames.
+        From submit to when the result can be taken, which is in order: it is ready, and all before it. Over the latest
+        frames.
     stages : tuple of StageStats
-        How each stage spent its time.
+        How each stage spent its time; ``units``: how each unit did, which may serve several.
     live_p50_ms, live_p95_ms : float
         Of a live source (``Pipeline.stream``): from capture to result, decoding by a task included.
     dropped : int
@@ -118,8 +139,19 @@ class Stats:
     live_p95_ms: float = 0.0
     dropped: int = 0
 
+    @property
+    def units(self) -> tuple[UnitStats, ...]:
+        """The stages' time by the unit that serves them."""
+        rows: dict[int, list[StageStats]] = {}
+        for number, stage in zip(unit_numbers([stage.unit for stage in self.stages]), self.stages, strict=True):
+            rows.setdefault(number, []).append(stage)
+        return tuple(
+            UnitStats(row[0].unit, len(row), sum(s.busy_ms for s in row), min(1.0, sum(s.use for s in row)))
+            for row in rows.values()
+        )
+
     def __repr__(self) -> str:
-        use = ", ".join(f"{stage.unit} {stage.use:.0%}" for stage in self.stages)
+        use = ", ".join(f"{unit.unit} {unit.use:.0%}" for unit in self.units)
         latency = f"p50 {self.latency_p50_ms:.2f}, p95 {self.latency_p95_ms:.2f}, p99 {self.latency_p99_ms:.2f} ms"
         return f"<Stats of {self.frames} frames in {self.seconds:.2f} s: {self.fps:.1f} FPS; latency {latency}; {use}>"
 
@@ -133,7 +165,7 @@ class Stats:
         return html_table(repr(self)[1:-1], head, rows)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(self) | {"units": [asdict(unit) for unit in self.units]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +228,10 @@ class StatsRecorder:
         if times and len(times) == frames:  # the pipeline may have stood still between the snapshot and this frame
             begin_ns = max(begin_ns, times[0].submitted_ns)
         seconds = (last_ns - begin_ns) / 1e9
-        latency = [(frame.end_ns[-1] - frame.submitted_ns) / 1e6 for frame in times] or [0.0]
+        delivered_ns = accumulate((frame.end_ns[-1] for frame in times), max, initial=since.ready_ns)
+        latency = [
+            (ns - frame.submitted_ns) / 1e6 for ns, frame in zip(islice(delivered_ns, 1, None), times, strict=True)
+        ] or [0.0]
         p50, p95, p99 = np.percentile(latency, (50, 95, 99))
         stages = []
         for row in (row.since(since.counters) for row in counters):

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ with Pipeline(first, "big", board) as pipe:  # modules, libraries and the first 
 del pipe
 graph = getattr(zoo, sys.argv[1])()
 third = len(graph.groups) // 3
-plan = "big" if sys.argv[2] == "1" else f"B-M-L:{third},{2 * third}"
+plan = sys.argv[2] + (f":{third},{2 * third}" if "-" in sys.argv[2] else "")
 frames = [np.ones(graph.inputs[0].shape, np.float32)] * 5
 predicted = sum(stage.total for stage in footprint(graph, plan, board))
 gc.collect()
@@ -51,11 +52,11 @@ print(json.dumps({"predicted": predicted, "grown": status("VmHWM") - before}))
     not Path("/proc/self/clear_refs").exists(),
     reason="/proc/self/clear_refs, which starts the peak anew, is of Linux only",
 )
-@pytest.mark.parametrize("stages", ["1", "3"])
+@pytest.mark.parametrize("plan", ["B", "B-M-L", "B-L-B"])
 @pytest.mark.parametrize("name", ["alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet"])
-def test_a_process_grows_by_what_is_predicted(name, stages):
+def test_a_process_grows_by_what_is_predicted(name, plan):
     """Within a tenth: what else grows are heap fragments and thread stacks."""
-    command = [sys.executable, "-c", RUN, name, stages, REPOSITORY / "tests/support"]
+    command = [sys.executable, "-c", RUN, name, plan, REPOSITORY / "tests/support"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -73,6 +74,18 @@ def test_what_each_stage_holds():
     deeper = footprint(graph, "big", board, slots=3, depth=5)[0]
     assert deeper.rings == 5 * engine.rings // 2 - 2 * 4 * 1024
     assert engine.total == engine.weights + engine.arena + engine.scratch + engine.rings + engine.overhead
+
+
+def test_stages_of_one_unit_share_the_largest_arena():
+    cluster = Board.detect(gpu=False).component("big").device.cluster
+    board = Board([replace(cluster, name=name) for name in ("big", "mid", "little")], gpu=False)
+    graph = zoo.squeezenet()
+    apart, shared = (footprint(graph, plan, board) for plan in ("B-L-M:5,12", "B-L-B:5,12"))
+    first, middle, last = (stage.arena for stage in apart)
+    assert first > last > 0  # pictures are largest at the start
+    assert [stage.arena for stage in shared] == [first, middle, 0]
+    assert [(stage.weights, stage.rings) for stage in shared] == [(stage.weights, stage.rings) for stage in apart]
+    assert footprint(graph, "M+(B-L-B:5,12)", board)[1:] == shared
 
 
 @pytest.mark.parametrize("plan, error, words", [("B-L:99", ArgumentError, "99"), ("M", DeviceError, "mid")])

@@ -112,7 +112,7 @@ def test_a_turn_counts_from_one_result_to_another_while_the_pipeline_is_full(pla
     (found,) = compare(small_net(), [Plan.parse(plan)], board, turns=3, seconds=0.1, queue=queue)
     (pipe,) = paced.opened
     ready, submitted = ready_ns(pipe), np.array([times.submitted_ns for times in pipe.times])
-    latency = (np.array([times.end_ns[-1] for times in pipe.times]) - submitted) / 1e6
+    latency = (ready - submitted) / 1e6
     drained = 0
     for turn, (_, first, last) in zip(found.turns, paced.fed[1:], strict=True):
         windows = [range(begin, begin + turn.frames) for begin in range(first + 1, last - turn.frames + 2)]
@@ -174,3 +174,12 @@ def test_late_frames_are_counted(paced, board):
         assert first.frames > 0 == second.overran, turn
         assert abs(first.overran - first.frames) <= 1, turn  # counters are read one by one while the stage goes on
     assert found.late_share == pytest.approx(1, abs=3 / 8)
+
+
+def test_the_rate_of_a_lane_whose_unit_serves_several_stages(paced, three_clusters):
+    """big takes 10 ms twice a frame, mid 5 ms for one of its own: 50 + 200 FPS at most, and not 100 + 200."""
+    paced.set(big=10, little=1, mid=5)
+    (found,) = compare(small_net(), [Plan.parse("(big-little-big:1,2)+mid")], three_clusters, turns=1, seconds=0.3)
+    rows = [row.busy_ms + row.wait_in_ms + row.wait_out_ms for row in found.stages]
+    assert found.median("fps") == pytest.approx(1000 / (rows[0] + rows[2]) + 1000 / rows[3])
+    assert found.median("fps") <= 250

@@ -99,7 +99,7 @@ def test_picture_and_numbers(tabs, host):
         assert tab.value("[...document.querySelectorAll('#answer li')].map((e) => e.textContent)") == FIGURES["answer"]
         assert tab.value("document.title") == "yolox_nano – pipeall"
         bars = tab.value(
-            "[...document.querySelectorAll('#stages li')].map((e) => { const bar = e.querySelector('.bar'); return ["
+            "[...document.querySelectorAll('#units li')].map((e) => { const bar = e.querySelector('.bar'); return ["
             "e.innerText.replace(/\\s+/g, ' ').trim(), bar.ariaLabel, bar.ariaValueNow,"
             " Math.round(100 * bar.firstElementChild.offsetWidth / bar.clientWidth)]; })"
         )
@@ -121,7 +121,7 @@ def test_a_picture_takes_the_place_of_another(tabs):
         view.show(jpeg("red"), {"fps": 1})
         shows_number(tab, "1.0")
         assert becomes(lambda tab=tab: is_colour(tab, "red")) and tab.text("plan") == "–"
-        assert tab.value("document.querySelectorAll('#stages li').length") == 0
+        assert tab.value("document.querySelectorAll('#units li').length") == 0
         view.show(jpeg("blue", (300, 500)), {"fps": 2, "answer": "one\ntwo"})
         shows_number(tab, "2.0")
         assert becomes(lambda tab=tab: is_colour(tab, "blue"))

@@ -1,5 +1,6 @@
 """When a plan moves, and what never moves it: the detector alone, with a fake clock."""
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -237,3 +238,20 @@ def test_a_stage_that_takes_no_time_in_the_profile_tells_nothing(chain):
 def test_a_plan_that_cannot_move_is_refused(plan, ms, message, chain):
     with pytest.raises(ArgumentError, match=message):
         Drift(chain, profile_of(chain, ms), Plan.parse(plan))
+
+
+@pytest.mark.parametrize("start", ["big-gpu-big:2,8", "big-gpu-big:2~3@40,8"])
+def test_a_plan_in_which_a_component_repeats_moves_and_comes_back(start, chain):
+    """big likes the ends, gpu the middle: no plan in which each comes once is as fast."""
+    ms = {"big": [1.0] * 2 + [9.0] * 6 + [1.0] * 2, "gpu": [9.0] * 2 + [0.6] * 6 + [9.0] * 2}
+    profile, plan = profile_of(chain, ms), Plan.parse(start)
+    hot = replace(profile, units=profile.units | {"gpu": replace(profile.units["gpu"], ms=(1000.0,) * 10)})
+    world = World(Drift(chain, profile, plan), truth(profile))
+    world.run(10)
+    assert not world.moves
+    world.times = truth(hot)
+    world.run(4)
+    assert [str(plan) for _, plan in world.moves] == ["big"]
+    world.times = truth(profile)
+    world.run(int(3 * RETRY_S / WINDOW_S))
+    assert [plan for _, plan in world.moves][1:] == [plan]

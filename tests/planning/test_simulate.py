@@ -73,6 +73,15 @@ def test_balanced_with_a_frame_a_stage(stages):
     assert found.latency_p99_ms == near(5.0 * stages)
 
 
+def test_latency_is_in_the_order_of_delivery():
+    """While little takes 40 ms for a frame, big does four of 10 ms: the first of them was submitted before little's,
+    the others wait for it, 30, 20 and 10 ms with their own 10. Of five frames two take 10, and one each 20, 30, 40."""
+    profile = made_up({"big": [10.0], "little": [40.0]})
+    found = simulate(profile, Plan.parallel(["big", "little"]), depth=1, jitter=False)
+    assert found.fps == near(125)
+    assert (found.latency_p50_ms, found.latency_p95_ms, found.latency_p99_ms) == (near(20), near(40), near(40))
+
+
 @pytest.mark.parametrize(("depth", "period"), [(1, 18.0), (2, 9.0), (3, 8.0), (9, 8.0)])
 def test_depth_bounds_the_throughput(depth, period):
     """depth frames go round in at least the time of all stages: the period is max(slowest, sum / depth)."""

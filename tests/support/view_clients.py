@@ -16,7 +16,7 @@ FIGURES = {
     "latency_p50_ms": 41.24,
     "latency_p95_ms": 55.5,
     "dropped": 3,
-    "stages": [
+    "units": [
         {"unit": "bigx4", "use": 0.93, "busy_ms": 31.1},
         {"unit": "gpu", "use": 0.5, "busy_ms": 16.1},
         {"unit": "littlex2", "use": 0.15, "busy_ms": 5.0},

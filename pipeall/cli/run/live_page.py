@@ -61,5 +61,5 @@ class LivePage:
             "latency_p50_ms": stats.live_p50_ms,
             "latency_p95_ms": stats.live_p95_ms,
             "dropped": self.pipe.stats().dropped,
-            "stages": [{"unit": row.unit, "use": row.use, "busy_ms": row.busy_ms} for row in stats.stages],
+            "units": [{"unit": row.unit, "use": row.use, "busy_ms": row.busy_ms} for row in stats.units],
         }

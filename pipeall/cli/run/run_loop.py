@@ -19,7 +19,7 @@ from ...pipeline.live import LiveResult
 from ...pipeline.pipeline import Pipeline
 from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.rings import full_load
-from ...pipeline.stats import Snapshot, Stats
+from ...pipeline.stats import Snapshot, Stats, slowest_ms
 from ...tasks.text_reader import Reader
 from ..output import progress
 
@@ -44,7 +44,7 @@ class Ran:
     unread       sources that could not be read
     dropped      frames that were dropped, in the warm-up too
     with_decoding    seconds and FPS of the whole program: reading, the pipeline, answers, drawing
-    stages_fps   FPS that the slowest stage would do, fed without a wait
+    stages_fps   FPS that the slowest unit would do, fed without a wait
     each_ms      mean of what is done for each frame beside the pipeline: read (None: waited for), answer, draw
     broken       what ended it early; interrupted: whether Ctrl-C did
     """
@@ -122,11 +122,8 @@ class Meter:
         )
 
     def _stages_fps(self, since: Snapshot) -> float:
-        slowest: dict[int, float] = {}
-        for row in self._pipe.counters():
-            ms = row.since(since.counters).mean_ms()
-            slowest[row.lane] = max(slowest.get(row.lane, 0.0), ms)
-        return sum(1e3 / ms for ms in slowest.values() if ms)
+        window = [row.since(since.counters) for row in self._pipe.counters()]
+        return sum(1e3 / ms for ms in slowest_ms(window) if ms)
 
 
 def run_frames(

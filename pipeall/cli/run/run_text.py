@@ -128,3 +128,6 @@ def print_figures(ran: Ran, board: Board) -> None:
     ]
     headings = ["component", "groups", ">busy", ">wait in", ">wait out", ">map", ">copy", ">use %"]
     print_table("Stages: mean ms a frame", headings, rows)
+    for unit in stats.units:
+        if unit.stages > 1:
+            print_text(f"{unit.unit} serves {unit.stages} stages: {unit.busy_ms:.2f} ms a frame, use {unit.use:.0%}")

@@ -1,13 +1,14 @@
 """Memory that a plan takes when it runs, before it does: packed weights, arenas, scratch and ring slots.
 
 A stage is priced by the device it would run on (``footprint`` of its device), so that lowering, arena, algorithms and
-packing are those of the runtime, as far as nothing is timed. An OpenCL stage is counted by its weights and arena.
+packing are those of the runtime, as far as nothing is timed. An OpenCL stage is counted by its weights and arena. The
+stages of a unit share the largest arena that one of them needs, which counts there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...graph.ir import Graph
 from ..boards.board import Board
@@ -56,7 +57,7 @@ def footprint(
     Returns
     -------
     list of StageMemory
-        Bytes of each stage.
+        Bytes of each stage; on a modelled board as this machine's kernels pack and compute it.
 
     Raises
     ------
@@ -69,8 +70,20 @@ def footprint(
     plan = Plan.parse(plan) if isinstance(plan, str) else plan
     memories = []
     for stages, parts in zip(plan.lanes, board.units(plan), strict=True):
-        memories += _lane(graph, stages, parts, slots, full_load(stages) if depth is None else depth)
+        lane = _lane(graph, stages, parts, slots, full_load(stages) if depth is None else depth)
+        numbers = plan.unit_of[len(memories) : len(memories) + len(lane)]
+        memories += _with_shared_arenas(lane, numbers)
     return memories
+
+
+def _with_shared_arenas(lane: Sequence[StageMemory], unit_of: Sequence[int]) -> list[StageMemory]:
+    """The arena of each unit counts in the first of its stages that needs the most."""
+    largest: dict[int, int] = {}
+    for index, stage in enumerate(lane):
+        best = largest.setdefault(unit_of[index], index)
+        if stage.arena > lane[best].arena:
+            largest[unit_of[index]] = index
+    return [stage if index in largest.values() else replace(stage, arena=0) for index, stage in enumerate(lane)]
 
 
 def _lane(

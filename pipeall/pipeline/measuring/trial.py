@@ -188,10 +188,13 @@ def _steady(stats: Stats, plan: Plan) -> Stats:
 
     Results of several lanes come out in bursts, whenever the slowest has one: their rate is the sum of the lanes'.
 
-    A lane's is one frame in what its last stage computes and waits for it.
+    A lane's is one frame in what the unit of its last stage computes and waits for it, in all stages that it serves.
     """
     stats = replace(stats, stages=tuple(row for row in stats.stages if row.groups != NO_GROUPS))
     if len(plan.lanes) == 1:
         return stats
-    last = [stats.stages[end - 1] for end in accumulate(map(len, plan.lanes))]
-    return replace(stats, fps=sum(1000 / (row.busy_ms + row.wait_in_ms + row.wait_out_ms) for row in last))
+    took_ms = dict.fromkeys(plan.unit_of, 0.0)
+    for number, row in zip(plan.unit_of, stats.stages, strict=True):
+        took_ms[number] += row.busy_ms + row.wait_in_ms + row.wait_out_ms
+    last = [plan.unit_of[end - 1] for end in accumulate(map(len, plan.lanes))]
+    return replace(stats, fps=sum(1000 / took_ms[number] for number in last))

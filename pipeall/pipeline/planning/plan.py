@@ -22,7 +22,7 @@ from ...graph.ir import Graph
 from ...graph.onnx.read.given import network as graph_of
 from ...graph.ops import macs
 from .plan_text import WORDS, Cuts, cut_of, lanes_of, units_of
-from .units import Unit
+from .units import Unit, unit_numbers
 
 OBJECTIVES = ("throughput", "latency", "energy")
 
@@ -269,9 +269,7 @@ class Plan:
     @property
     def unit_of(self) -> tuple[int, ...]:
         """The number of the unit that serves each stage. A component that comes several times whole is one unit."""
-        keys = [unit.component if unit.cores is None else index for index, unit in enumerate(self.units)]
-        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        return tuple(numbers[key] for key in keys)
+        return unit_numbers(self.units)
 
     @property
     def lacks_shares(self) -> bool:

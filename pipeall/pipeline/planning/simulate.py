@@ -35,6 +35,7 @@ WARM_UP = 200  # frames before those that count: the rings fill and find their r
 class Simulation:
     """What a simulated run did, as ``Stats`` of a run, in the steady state: for the frames after a warm-up.
 
+    latency    from submit to when the result can be taken: in the order of frames, after those of slower lanes
     energy_mj  of the board per frame, None where the profile knows no power
     times      of every frame that was finished, those of the warm-up too, in the order of frames
     """
@@ -123,9 +124,9 @@ def simulate(
         for stage in _stages(lanes):
             stage.random = Random(f"{seed} {stage.position}")
     idle_w = profile.idle_w if costs.energy_known else 0.0
-    done = _run(lanes, costs.unit_of, WARM_UP + frames, period_ms, idle_w)
-    (begin_ms, _, begin_mj), (end_ms, _, end_mj) = done[WARM_UP - 1].tolist(), done[-1].tolist()
-    p50, p95, p99 = np.percentile(done[WARM_UP:, 1], (50, 95, 99))
+    done, latencies = _run(lanes, costs.unit_of, WARM_UP + frames, period_ms, idle_w)
+    (begin_ms, begin_mj), (end_ms, end_mj) = done[WARM_UP - 1].tolist(), done[-1].tolist()
+    p50, p95, p99 = np.percentile(latencies[WARM_UP:], (50, 95, 99))
     return Simulation(
         frames=frames,
         seconds=(end_ms - begin_ms) / 1e3,
@@ -150,16 +151,20 @@ def _begin(lanes: list[LaneState], unit_of: Sequence[int], now: float) -> None:
             lane.begin(index, now)
 
 
-def _run(lanes: list[LaneState], unit_of: Sequence[int], frames: int, period_ms: float, idle_w: float) -> np.ndarray:
-    """(frames, 3): when each result was ready (ms), its latency (ms), and the energy (mJ) that was drawn by then."""
+def _run(
+    lanes: list[LaneState], unit_of: Sequence[int], frames: int, period_ms: float, idle_w: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """(frames, 2): when results were ready (ms), in the order in which they were, and the energy (mJ) that was drawn by
+    then; and the latency (ms) of every frame, in the order of frames."""
     places = [(lane, index, stage) for lane in lanes for index, stage in enumerate(lane.stages)]
     ahead = REORDER * len(lanes) if len(lanes) > 1 else inf
-    done: list[tuple[float, float, float]] = []  # one event may end several frames
-    ready: set[int] = set()  # frames that wait for an earlier one
-    submitted = delivered = 0
+    done: list[tuple[float, float]] = []  # one event may end several frames
+    ready: dict[int, float] = {}  # frames that wait for an earlier one, and when they were submitted
+    latencies: list[float] = []
+    submitted = 0
     now = energy_mj = 0.0
-    while len(done) < frames:
-        while submitted * period_ms <= now and submitted - delivered < ahead:
+    while len(latencies) < frames:
+        while submitted * period_ms <= now and submitted - len(latencies) < ahead:
             room = [lane for lane in lanes if lane.under_way < lane.depth]
             if not room:
                 break
@@ -180,13 +185,12 @@ def _run(lanes: list[LaneState], unit_of: Sequence[int], frames: int, period_ms:
             number = lane.end(index, then)
             if number is not None:
                 frame, submitted_ms = lane.submitted[number]
-                done.append((then, then - submitted_ms, energy_mj))
-                ready.add(frame)
-        while delivered in ready:
-            ready.remove(delivered)
-            delivered += 1
+                done.append((then, energy_mj))
+                ready[frame] = submitted_ms
+        while len(latencies) in ready:
+            latencies.append(then - ready.pop(len(latencies)))
         now = then
-    return np.array(done[:frames])
+    return np.array(done[:frames]), np.array(latencies[:frames])
 
 
 def _build(

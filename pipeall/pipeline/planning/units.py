@@ -137,6 +137,16 @@ def traits_of(component: str) -> Traits:
     return components()[re.match("[a-z]+", component)[0]]
 
 
+def unit_numbers(units: Sequence[str]) -> tuple[int, ...]:
+    """The number of the unit that serves each stage of a plan. A component that comes several times whole is one unit.
+
+    ``units``: what each stage runs on, in the plan's order.
+    """
+    keys = [unit.component if unit.cores is None else index for index, unit in enumerate(map(Unit.parse, units))]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return tuple(numbers[key] for key in keys)
+
+
 def may_be_neighbours(one: str, other: str) -> bool:
     """Whether two components may stand beside each other in a pipeline."""
     first, second = traits_of(one), traits_of(other)
