@@ -52,7 +52,7 @@ print(json.dumps({"predicted": predicted, "grown": status("VmHWM") - before}))
     not Path("/proc/self/clear_refs").exists(),
     reason="/proc/self/clear_refs, which starts the peak anew, is of Linux only",
 )
-@pytest.mark.parametrize("plan", ["B", "B-M-L", "B-L-B"])
+@pytest.mark.parametrize("plan", ["B", "B-M-L", "B-L-B", "B+L"])
 @pytest.mark.parametrize("name", ["alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet"])
 def test_a_process_grows_by_what_is_predicted(name, plan):
     """Within a tenth: what else grows are heap fragments and thread stacks."""
@@ -85,7 +85,14 @@ def test_stages_of_one_unit_share_the_largest_arena():
     assert first > last > 0  # pictures are largest at the start
     assert [stage.arena for stage in shared] == [first, middle, 0]
     assert [(stage.weights, stage.rings) for stage in shared] == [(stage.weights, stage.rings) for stage in apart]
-    assert footprint(graph, "M+(B-L-B:5,12)", board)[1:] == shared
+
+
+def test_lanes_share_packed_weights():
+    cluster = Board.detect(gpu=False).component("big").device.cluster
+    board = Board([replace(cluster, name=name) for name in ("big", "little")], gpu=False)
+    (alone,), (first, second) = (footprint(zoo.squeezenet(), plan, board) for plan in ("B", "B+L"))
+    assert first == alone and second.arena == alone.arena
+    assert second.weights < alone.weights / 20  # what is not packed
 
 
 @pytest.mark.parametrize("plan, error, words", [("B-L:99", ArgumentError, "99"), ("M", DeviceError, "mid")])

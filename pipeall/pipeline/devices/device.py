@@ -143,8 +143,11 @@ class Device(ABC):
         return None
 
     @abstractmethod
-    def footprint(self, lowered: Lowered) -> dict[str, int]:
-        """Bytes of "weights", "arena" and "scratch" that such a program would take, as far as they are known."""
+    def footprint(self, lowered: Lowered, **shared: Any) -> dict[str, int]:
+        """Bytes of "weights", "arena" and "scratch" that such a program would take, as far as they are known.
+
+        A device that ``shares`` is given ``packed``, as for ``compile``: weights that are in it do not count again.
+        """
 
     @abstractmethod
     def peak(self) -> Peak:

@@ -2,13 +2,15 @@
 
 A stage is priced by the device it would run on (``footprint`` of its device), so that lowering, arena, algorithms and
 packing are those of the runtime, as far as nothing is timed. An OpenCL stage is counted by its weights and arena. The
-stages of a unit share the largest arena that one of them needs, which counts there.
+stages of a unit share the largest arena that one of them needs, which counts there; packed weights that lanes share
+count in the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...graph.ir import Graph
 from ..boards.board import Board
@@ -68,9 +70,10 @@ def footprint(
     """
     board = board or Board.detect()
     plan = Plan.parse(plan) if isinstance(plan, str) else plan
-    memories = []
+    memories: list[StageMemory] = []
+    packed: dict[Any, Any] = {}
     for stages, parts in zip(plan.lanes, board.units(plan), strict=True):
-        lane = _lane(graph, stages, parts, slots, full_load(stages) if depth is None else depth)
+        lane = _lane(graph, stages, parts, slots, full_load(stages) if depth is None else depth, packed)
         numbers = plan.unit_of[len(memories) : len(memories) + len(lane)]
         memories += _with_shared_arenas(lane, numbers)
     return memories
@@ -87,7 +90,12 @@ def _with_shared_arenas(lane: Sequence[StageMemory], unit_of: Sequence[int]) -> 
 
 
 def _lane(
-    graph: Graph, stages: Sequence[StagePlan], parts: Sequence[Component], slots: int, depth: int
+    graph: Graph,
+    stages: Sequence[StagePlan],
+    parts: Sequence[Component],
+    slots: int,
+    depth: int,
+    packed: MutableMapping[Any, Any],
 ) -> list[StageMemory]:
     memories = []
     for stage, part, unit in zip(stages, lowered_stages(graph, stages, parts), parts, strict=True):
@@ -95,7 +103,7 @@ def _lane(
         if stage is stages[0]:
             rings += max(slots, depth) * part.slot_in_bytes
         rings += depth * block_bytes(part)
-        sizes = unit.device.footprint(part)
+        sizes = unit.device.footprint(part, **({"packed": packed} if unit.device.shares else {}))
         page = unit.device.page_bytes
         weights = -(-sizes["weights"] // page) * page
         groups = stage.first, len(graph.groups) if stage.last is None else stage.last

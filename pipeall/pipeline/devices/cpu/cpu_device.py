@@ -120,10 +120,10 @@ class Cpu(Device):
         tuner = Tuner(self.cluster, self._kernels())
         return tuner.faster_in_strips(whole, strips, lambda lowered: self.compile(lowered, "tune"))
 
-    def footprint(self, lowered: Lowered) -> dict[str, int]:
+    def footprint(self, lowered: Lowered, **shared: Any) -> dict[str, int]:
         """Bytes of the weights, arena and scratch; algorithms are chosen by the model."""
         kernels = self._kernels()
-        program = self._program(lowered, "footprint", kernels, pack=False)
+        program = self._program(lowered, "footprint", kernels, pack=False, **shared)
         _fill(program, lowered, self._stored(lowered, modelled_algorithms(lowered.steps, kernels)))
         return program.nbytes
 

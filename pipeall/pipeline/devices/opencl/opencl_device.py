@@ -99,7 +99,7 @@ class OpenCl(Device):
     def unsupported(self, lowered: Lowered) -> str | None:
         return unsupported(lowered, self.precision)
 
-    def footprint(self, lowered: Lowered) -> dict[str, int]:
+    def footprint(self, lowered: Lowered, packed: Any = None) -> dict[str, int]:
         """Bytes of the weights as they come and of the arena; the driver needs more."""
         weights = sum(array.nbytes for step in lowered.steps for array in (step.weight, step.bias) if array is not None)
         return {"weights": weights, "arena": lowered.arena_bytes, "scratch": 0}
