@@ -20,7 +20,7 @@ from .border import Entry
 from .front import spare_unit
 from .lane import Lane
 from .planning.plan import Plan
-from .planning.rings import REORDER
+from .planning.rings import REORDER, in_turn
 from .stats import StageCounters
 from .trace import StageTrace
 
@@ -180,7 +180,8 @@ class Lanes:
 
     def _keep_pace(self) -> None:
         if self._twin:
-            for lane, paces_ms in zip(self.open, self._twin.paces_ms(self.plan), strict=True):
+            alone = in_turn(self.plan, self._options["depth"])
+            for lane, paces_ms in zip(self.open, self._twin.paces_ms(self.plan, alone=alone), strict=True):
                 lane.set_paces(paces_ms)
 
     def close(self) -> None:

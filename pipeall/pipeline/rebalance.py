@@ -178,7 +178,7 @@ class Drift:
 
 def _predicted(profile: Profile, plan: Plan, goal: Goal) -> float:
     prediction = predict(profile, plan)
-    return goal.value(prediction.period_ms, prediction.latency_ms, prediction.energy_at(goal.min_fps))
+    return goal.value(*prediction.times_ms(goal), prediction.energy_at(goal.min_fps))
 
 
 def _differ(some: Iterable[float], others: Iterable[float], share: float) -> bool:

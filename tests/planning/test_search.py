@@ -33,6 +33,7 @@ from pipeall.pipeline.planning.units import unit_sets
 TABLE_1 = dict(alexnet=126, googlenet=396, mobilenet=2106, resnet50=816, squeezenet=918)
 PARTS = ("big", "bigx1", "bigx2", "little", "gpu")
 VALUE = {"throughput": 0, "latency": 1, "energy": 2}
+RANKED = ["throughput", "energy"]  # least latency: test_latency.py
 WITHIN = 1e-9  # relative: what a limit may be missed by, and by how much sums in another order may differ at most
 MANY = dict(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
@@ -69,7 +70,7 @@ def test_counts_of_configurations_are_those_of_table_1(name):
 
 
 @settings(max_examples=150, **MANY)
-@given(profile=profiles(), objective=st.sampled_from(list(VALUE)), share=st.floats(0, 1), top=st.integers(1, 12))
+@given(profile=profiles(), objective=st.sampled_from(RANKED), share=st.floats(0, 1), top=st.integers(1, 12))
 def test_three_units_against_brute_force(profile: Profile, objective: str, share: float, top: int):
     """Ranking, limits, ties and Pareto front over one, two and three stages; the dynamic programme of every team."""
     graph = chain(len(profile.groups))
@@ -160,7 +161,7 @@ def shortest_of(rows: list[tuple[float, float]]) -> float:
 
 
 @settings(max_examples=30, **MANY)
-@given(profile=profiles(PARTS, 5), objective=st.sampled_from(list(VALUE)), share=st.floats(0, 1))
+@given(profile=profiles(PARTS, 5), objective=st.sampled_from(RANKED), share=st.floats(0, 1))
 def test_parts_of_a_component_against_brute_force(profile: Profile, objective: str, share: float):
     """Up to five stages: three cores of big in parts of one and two, or whole, with little and gpu."""
     graph, cores = chain(len(profile.groups)), {"big": 3}
@@ -168,7 +169,7 @@ def test_parts_of_a_component_against_brute_force(profile: Profile, objective: s
     everything = all_choices(profile, PARTS, cores, most=5)
     choices = [choice for choice in everything if possible(choice)]
     if objective == "energy" and not energy:
-        objective = "latency"
+        objective = "throughput"
     if not choices:
         assert raised(search, graph, profile, objective, cores=cores).startswith("no plan for chain")
         return
@@ -333,7 +334,7 @@ def test_a_group_without_a_unit_is_named():
 @pytest.mark.parametrize("units", [THREE, ("bigx1", "bigx2", "little", "gpu")])
 def test_limits_out_of_reach_say_what_is_within(units):
     profile, options = random_profile(chain(8), units), {"cores": {"big": 3}}
-    least = search(chain(8), profile, "latency", **options).ranked[0].prediction.latency_ms
+    least = min(choice.prediction.latency_ms for choice in search(chain(8), profile, **options).pareto)
     most = search(chain(8), profile, **options).ranked[0].prediction.fps
     with pytest.raises(ArgumentError, match=f"max_latency_ms: expected at least {least:.3f}, .* got 0.5"):
         search(chain(8), profile, max_latency_ms=0.5, **options)
@@ -341,7 +342,7 @@ def test_limits_out_of_reach_say_what_is_within(units):
         search(chain(8), profile, "latency", min_fps=1e5, **options)
     # what is named is within reach
     assert search(chain(8), profile, max_latency_ms=least, **options).ranked[0].prediction.latency_ms == least
-    assert search(chain(8), profile, "latency", min_fps=most, **options).ranked[0].prediction.fps == most
+    assert search(chain(8), profile, "latency", min_fps=most, **options).ranked[0].prediction.fps >= most
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from ...pipeline.planning.uncertainty import interval
 from ..plans import BUSY, fps_text, times_lines
 from ..tables import print_table, print_text
 
-PREDICTED = ["plan", ">period ms", ">predicted FPS", ">latency ms"]
+PREDICTED = ["plan", ">period ms", ">predicted FPS", ">latency ms", ">alone ms"]
 ENERGY = ">predicted mJ a frame"
 LIKELY = ">FPS in 4 of 5 cases"
 BETTER = {"throughput": "faster", "latency": "sooner done", "energy": "thriftier"}
@@ -75,14 +75,14 @@ def result_line(outcome: Outcome, asked: Request) -> str:
     energy, rate = outcome.best.energy_mj, asked.goal.rate
     figures = {
         "throughput": f"{prediction.fps:.1f} FPS",
-        "latency": f"latency {prediction.latency_ms:.2f} ms",
+        "latency": f"latency {outcome.best.latency_ms:.2f} ms",
         "energy": energy and f"{energy:.0f} mJ a frame{f' at {rate:g} FPS' if rate else ''}",
     }
     text = f"{figures[asked.goal.objective]} predicted"
     if outcome.checked and asked.goal.objective == "throughput":
         text = f"{outcome.checked[0].fps:.1f} FPS measured ({prediction.fps:.1f} predicted)"
     if outcome.checked and asked.goal.objective == "latency":
-        text = f"latency {outcome.checked[0].latency_ms:.2f} ms measured ({prediction.latency_ms:.2f} predicted)"
+        text = f"latency {outcome.checked[0].latency_ms:.2f} ms measured ({outcome.best.latency_ms:.2f} predicted)"
     return f"{outcome.best.plan}: {text}"
 
 
@@ -101,7 +101,8 @@ def _show_predicted(title: str, choices: Sequence[PredictedPlan], profile: Profi
     rows = []
     for choice in choices:
         prediction = choice.prediction
-        figures = [f"{value:.2f}" for value in (prediction.period_ms, prediction.fps, prediction.latency_ms)]
+        times = prediction.period_ms, prediction.fps, prediction.latency_ms, prediction.alone_ms
+        figures = [f"{value:.2f}" for value in times]
         if energy:
             mj = [prediction.energy_mj, *([choice.energy_mj] if rate else [])]
             figures += [None if value is None else f"{value:.1f}" for value in mj]

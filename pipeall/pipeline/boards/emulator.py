@@ -34,12 +34,13 @@ class Emulator:
             raise ArgumentError(f"factor: expected a number above 0, got {factor!r}")
         self._heat[component] = factor
 
-    def paces_ms(self, plan: Plan) -> list[list[list[float]]]:
+    def paces_ms(self, plan: Plan, *, alone: bool = False) -> list[list[list[float]]]:
         """Per lane and stage, the time it takes each way to run a frame (``runtime.NativeLane.set_pace``).
 
+        alone: no two units compute at once.
         Raises ArgumentError for a stage that the board cannot run.
         """
-        costs = StageCosts.of(self.profile, plan)
+        costs = StageCosts.of(self.profile, plan, alone=alone)
         check_runs(self.profile, plan)
         paces = []
         for lane, stages in zip(plan.lanes, spans(self.profile, plan), strict=True):

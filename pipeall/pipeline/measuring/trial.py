@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate, repeat
@@ -88,6 +88,7 @@ def compare(
     turns: int = 5,
     seconds: float = 0.3,
     queue: bool = True,
+    singly: Collection[Plan] = (),
     what: str = "plans run",
     progress: Progress = silent,
     **options: Any,
@@ -106,6 +107,8 @@ def compare(
     queue
         True: at full load, one frame more under way than there are stages and floating cuts, which hides jitter. False:
         as many as stages, so that latency has no waiting in it but for the slowest stage.
+    singly
+        Those of the plans that have one frame under way.
     what, progress
         ``progress`` is called after each turn with ``what``, how many turns are done, and how many there are.
     **options
@@ -128,7 +131,7 @@ def compare(
     with ExitStack() as stack:
         pipes = []
         for plan in plans:
-            depth = max(map(full_load if queue else len, plan.lanes))
+            depth = 1 if plan in singly else max(map(full_load if queue else len, plan.lanes))
             pipes.append(stack.enter_context(Pipeline(graph, plan, board, depth=depth, **options)))
             deque(pipes[-1].map(repeat(frame, WARM_UP * len(plan.components))), maxlen=0)
         for _ in range(turns):

@@ -52,10 +52,10 @@ class Verified:
     @property
     def error(self) -> float:
         """How far the predicted period is off, as a share of the measured one."""
-        return self.choice.prediction.period_ms / self.trial.period_ms - 1
+        return self.choice.period_ms / self.trial.period_ms - 1
 
     def to_dict(self) -> dict[str, Any]:
-        predicted = {"predicted_period_ms": self.choice.prediction.period_ms, "error_percent": 100 * self.error}
+        predicted = {"predicted_period_ms": self.choice.period_ms, "error_percent": 100 * self.error}
         return self.trial.to_dict() | {"period_ms": self.trial.period_ms} | predicted
 
 
@@ -212,7 +212,15 @@ def run_choices(
     def run(some: Sequence[PredictedPlan]) -> list[Verified]:
         plans, share = [choice.plan for choice in some], seconds / TURNS
         trials = compare(
-            graph, plans, board, turns=TURNS, seconds=share, queue=queue, what="verifying", progress=progress
+            graph,
+            plans,
+            board,
+            turns=TURNS,
+            seconds=share,
+            queue=queue,
+            singly=[choice.plan for choice in some if choice.plan.goal.in_turn(choice.prediction.alone_ms)],
+            what="verifying",
+            progress=progress,
         )
         return [Verified(choice, trial) for choice, trial in zip(some, trials, strict=True)]
 

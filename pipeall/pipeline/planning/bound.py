@@ -103,8 +103,19 @@ class GroupPaths:
 
     def cheapest(self, prices: np.ndarray) -> tuple[float, np.ndarray, tuple[int, ...]]:
         """The path that is worth least at these prices, for ``mixture``."""
-        computing = _worth(prices[:, None], self.ms)
-        changing = _worth(prices[:, None, None], self.send[:, :-1]) + _worth(prices[None, :, None], self.receive)
+        worth, path = min(self.by_stages(prices))
+        if not path:
+            return inf, np.zeros(self.units), ()
+        load = self.load(path)
+        return float(prices @ load), load, path
+
+    def by_stages(self, prices: np.ndarray) -> list[tuple[float, tuple[int, ...]]]:
+        """The worth of the path that is worth least, and the path, for 1, 2, .. ``stages``, or of any number of them.
+
+        Infinity and no path where none is possible.
+        """
+        computing = worth_of(prices[:, None], self.ms)
+        changing = worth_of(prices[:, None, None], self.send[:, :-1]) + worth_of(prices[None, :, None], self.receive)
         changing[range(self.units), range(self.units)] = inf
         levels = self.stages or 1
         worth = np.full((levels, self.units), inf)
@@ -122,19 +133,19 @@ class GroupPaths:
             came[group] = np.where(stays, every, before)
             worth = np.where(stays, worth, least) + computing[:, group]
         worth = worth + prices * self.send[:, -1, -1]
-        level, unit = map(int, np.unravel_index(worth.argmin(), worth.shape))
-        if worth[level, unit] == inf:
-            return inf, np.zeros(self.units), ()
+        ends = enumerate(worth.argmin(axis=1).tolist())
+        return [(float(worth[end]), self._traced(came, *end) if worth[end] < inf else ()) for end in ends]
+
+    def _traced(self, came: np.ndarray, level: int, unit: int) -> tuple[int, ...]:
         path = [unit]
         for group in range(self.groups - 1, 0, -1):
             before = int(came[group, level, path[-1]])
             level -= before != path[-1] and self.stages is not None
             path.append(before)
-        path = tuple(reversed(path))
-        return float(prices @ (load := self.load(path))), load, path
+        return tuple(reversed(path))
 
 
-def _worth(prices: np.ndarray, ms: np.ndarray) -> np.ndarray:
+def worth_of(prices: np.ndarray, ms: np.ndarray) -> np.ndarray:
     """What these times are worth: infinity stays so, even where time is worth nothing."""
     return np.where(np.isfinite(ms), prices * np.where(np.isfinite(ms), ms, 0.0), inf)
 

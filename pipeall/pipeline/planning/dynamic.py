@@ -25,6 +25,7 @@ class Solution(NamedTuple):
     period_ms: float
     latency_ms: float
     busy_mj: float
+    alone_ms: float
 
 
 class Dynamic:
@@ -43,7 +44,7 @@ class Dynamic:
     def least(self, costs: np.ndarray, limit_ms: float = inf) -> Solution | None:
         """The solution of least sum of ``costs`` where no stage takes longer than the limit; None: there is none.
 
-        costs: the tables' ``stage_ms`` (least latency), or ``busy_mj`` with axes inserted to be like it.
+        costs: the tables' ``stage_ms`` (least latency), ``alone_ms``, or ``busy_mj`` with axes inserted to be like it.
         """
         if limit_ms < self.shortest_ms or self.shortest_ms == inf:
             return None
@@ -57,6 +58,11 @@ class Dynamic:
     def least_latency(self, limit_ms: float = inf) -> Solution | None:
         """The solution of least latency whose period is within the limit."""
         return self.least(self.tables.stage_ms, limit_ms)
+
+    def soonest(self, period_ms: float = inf) -> Solution | None:
+        """The solution that is done with a frame soonest: alone where that is within the period, else at full load."""
+        found = self.least(self.tables.alone_ms)
+        return found if found is None or found.alone_ms <= period_ms else self.least_latency(period_ms)
 
     def least_busy(self, limit_ms: float = inf) -> Solution | None:
         """The solution of least energy beyond the idle board's whose period is within the limit.

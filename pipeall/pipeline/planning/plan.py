@@ -51,6 +51,10 @@ class Goal:
         """Whether frames may wait in a trial: no, where the time they wait would count as latency."""
         return self.objective != "latency" and self.max_latency_ms is None
 
+    def in_turn(self, alone_ms: float) -> bool:
+        """Whether each frame is done before the next: for least latency they come at ``min_fps``, or singly."""
+        return self.objective == "latency" and alone_ms <= 1000 / (self.min_fps or 1e-300)
+
     def value(self, period_ms: float, latency_ms: float, energy_mj: float | None) -> float:
         """What is to be small; infinity where a limit is broken."""
         if latency_ms > (self.max_latency_ms or inf) or period_ms > 1000 / (self.min_fps or 1e-300):

@@ -29,6 +29,16 @@ class PredictedPlan:
         """Of a frame, at the rate that the plan was searched for, else at its own; None: not known."""
         return self.prediction.energy_at(self.plan.goal.rate)
 
+    @property
+    def period_ms(self) -> float:
+        """Between two results, as the goal has it: of frames in turn, or at full load."""
+        return self.prediction.times_ms(self.plan.goal)[0]
+
+    @property
+    def latency_ms(self) -> float:
+        """Of a frame, as the goal has it: with no other under way, or at full load."""
+        return self.prediction.times_ms(self.plan.goal)[1]
+
     def __repr__(self) -> str:
         return f"<{self}>"
 
@@ -56,6 +66,7 @@ class Columns(NamedTuple):
     latency_ms: np.ndarray
     energy_mj: np.ndarray
     busy_mj: np.ndarray
+    alone_ms: np.ndarray
 
 
 class PlanTable:
@@ -98,8 +109,12 @@ class PlanTable:
         """The columns, the objective's value of every row, and the rows that are possible within both limits."""
         rows = self._columns()
         energy_mj = rows.energy_mj if period_ms == inf else rows.busy_mj
-        value = {"throughput": rows.period_ms, "latency": rows.latency_ms, "energy": energy_mj}[objective]
-        within = (rows.period_ms <= period_ms) & (rows.latency_ms <= latency_ms) & (value < inf)
+        in_time = (rows.period_ms <= period_ms) & (rows.latency_ms <= latency_ms)
+        in_turn = rows.alone_ms <= period_ms  # each frame is done before the next one comes
+        value = {"throughput": rows.period_ms, "energy": energy_mj}.get(objective)
+        if value is None:
+            value, in_time = np.where(in_turn, rows.alone_ms, rows.latency_ms), in_time | in_turn
+        within = in_time & (value < inf)
         return rows, value, np.flatnonzero(within)
 
     def pareto(self) -> tuple[PredictedPlan, ...]:
@@ -116,9 +131,9 @@ class PlanTable:
 
     def _columns(self) -> Columns:
         stages = np.repeat([len(units) for units, _, _ in self.batches], [len(cuts) for _, cuts, _ in self.batches])
-        period, latency, busy = map(np.concatenate, zip(*(costs for _, _, costs in self.batches), strict=True))
+        period, latency, busy, alone = map(np.concatenate, zip(*(costs for _, _, costs in self.batches), strict=True))
         energy = busy + self.profile.idle_w * period if self.energy else np.full_like(period, inf)
-        return Columns(stages, period, latency, energy, busy)
+        return Columns(stages, period, latency, energy, busy, alone)
 
     def _plan(self, row: int) -> Plan:
         ends = np.cumsum([len(cuts) for _, cuts, _ in self.batches])

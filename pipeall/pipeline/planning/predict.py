@@ -3,9 +3,10 @@
 The model: a stage takes the sum of its groups' times, and what receiving and sending cost it. Each time is multiplied
 by the slow-down that every other unit of the plan causes: a unit of the same lane computes other groups, one of another
 lane the whole network. All units count as always busy, as in a balanced pipeline. The period is that of the slowest
-unit: what all stages take that it serves. Latency is one frame's time through all stages, without waiting. Groups that
-float go to the stage before the cut for some share of the frames: the one with which the slowest unit is fastest. The
-runtime gets there by itself, because that stage takes them whenever the next one is not ready.
+unit: what all stages take that it serves. Latency is one frame's time through all stages, without waiting. A frame with
+no other under way is done sooner: units compute in turn, and none slows another down. Groups that float go to the stage
+before the cut for some share of the frames: the one with which the slowest unit is fastest. The runtime gets there by
+itself, because that stage takes them whenever the next one is not ready.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 
 from ...errors import ArgumentError
 from .linear import maximize
-from .plan import Plan, borders
+from .plan import Goal, Plan, borders
 from .profile import HOST, Profile
 
 ROUNDING = 1e-12  # relative: a stage that just fits may come out longer by its sums
@@ -34,6 +35,7 @@ class Prediction:
     stage_ms    per lane, per stage
     period_ms   time between two results, of all lanes together
     latency_ms  time of a frame through the slowest lane
+    alone_ms    the same of a frame with no other under way
     energy_mj   of the board per frame at this period, None where the profile knows no power. With a slower source, what
                 the idle board draws in the rest of the time comes on top: ``energy_at``
     idle_w      what the idle board draws, None where the profile does not know
@@ -42,6 +44,7 @@ class Prediction:
     stage_ms: tuple[tuple[float, ...], ...]
     period_ms: float
     latency_ms: float
+    alone_ms: float
     energy_mj: float | None
     idle_w: float | None = None
 
@@ -62,8 +65,15 @@ class Prediction:
             "period_ms": finite(self.period_ms),
             "fps": self.fps,
             "latency_ms": finite(self.latency_ms),
+            "alone_ms": finite(self.alone_ms),
             "energy_mj": self.energy_mj,
         }
+
+    def times_ms(self, goal: Goal) -> tuple[float, float]:
+        """(period, latency) that count for a goal: of frames in turn, or at full load."""
+        if goal.in_turn(self.alone_ms):
+            return self.alone_ms, self.alone_ms
+        return self.period_ms, self.latency_ms
 
     def energy_at(self, fps: float | None) -> float | None:
         """mJ of the board per frame where frames come at this rate, idle in between; None: at the plan's own rate."""
@@ -84,6 +94,7 @@ class StageCosts:
 
     lanes    the lane that each is in; unless given, all are one pipeline
     unit_of  numbers: equal ones are one unit, which serves several stages; unless given, each is its own
+    alone    one unit at a time computes: there is no contention
 
     Raises ArgumentError for a unit that the profile lacks.
     """
@@ -94,22 +105,26 @@ class StageCosts:
         units: Sequence[str],
         lanes: Sequence[int] | None = None,
         unit_of: Sequence[int] | None = None,
+        *,
+        alone: bool = False,
     ):
         if missing := [unit for unit in units if unit not in profile.units]:
             raise ArgumentError(f"unit {missing[0]!r}: expected one of the profile: {', '.join(profile.units)}")
         self.profile, self.units, self.lanes = profile, tuple(units), tuple(lanes or [0] * len(units))
-        self.unit_of = tuple(unit_of or range(len(units)))
+        self.unit_of, self.alone = tuple(unit_of or range(len(units))), alone
         self._handovers: dict[tuple[int | None, int | None], tuple[np.ndarray, np.ndarray]] = {}
 
     @classmethod
-    def of(cls, profile: Profile, plan: Plan) -> StageCosts:
+    def of(cls, profile: Profile, plan: Plan, *, alone: bool = False) -> StageCosts:
         """The costs of a plan's units. Raises ArgumentError for one that the profile lacks."""
         lanes = [index for index, lane in enumerate(plan.lanes) for _ in lane]
-        return cls(profile, plan.units, lanes, plan.unit_of)
+        return cls(profile, plan.units, lanes, plan.unit_of, alone=alone)
 
     @cached_property
     def others(self) -> tuple[tuple[int, ...], ...]:
-        """For each position those of the other units, each unit once."""
+        """For each position those of the other units that compute meanwhile, each unit once."""
+        if self.alone:
+            return ((),) * len(self.units)
         firsts: dict[int, int] = {}
         for position, number in enumerate(self.unit_of):
             firsts.setdefault(number, position)
@@ -340,18 +355,20 @@ def _between(first: float, second: float, share: float) -> float:
 
 def predict(profile: Profile, plan: Plan) -> Prediction:
     """What the plan will do. Raises ArgumentError where it does not fit the profile's network or units."""
-    costs = StageCosts.of(profile, plan)
-    lanes, busy_mj, periods = [], [], []
+    costs, alone = StageCosts.of(profile, plan), StageCosts.of(profile, plan, alone=True)
+    lanes, busy_mj, periods, alone_ms = [], [], [], 0.0
     for lane in spans(profile, plan):
         stages = stage_shares(lane, balanced(costs, lane))
         lanes.append(tuple(span.ms(costs, before, behind) for span, before, behind in stages))
         periods.append(max(unit_times(costs, lane, lanes[-1]).values()))
+        early = stage_shares(lane, [(span.share or 0) / 100 for span in lane])  # the next stage is always ready
+        alone_ms = max(alone_ms, sum(span.ms(alone, before, behind) for span, before, behind in early))
         if costs.energy_known:
             mj = (span.total(costs.loaded_mj[span.position], before, behind) for span, before, behind in stages)
             busy_mj.append(sum(mj))
     latency = max(sum(stages) for stages in lanes)
     if latency == inf:
-        return Prediction(tuple(lanes), inf, inf, None)
+        return Prediction(tuple(lanes), inf, inf, inf, None)
     if not all(periods):
         raise ArgumentError(f"plan {plan}: expected stages that take time, all of a lane take 0 ms in the profile")
     rates = [1.0 / period for period in periods]
@@ -359,4 +376,4 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
     energy = None
     if costs.energy_known:
         energy = period * (profile.idle_w + sum(rate * mj for rate, mj in zip(rates, busy_mj, strict=True)))
-    return Prediction(tuple(lanes), period, latency, energy, profile.idle_w)
+    return Prediction(tuple(lanes), period, latency, alone_ms, energy, profile.idle_w)

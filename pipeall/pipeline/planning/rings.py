@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .plan import StagePlan
+from .plan import Plan, StagePlan
 
 MAX_DEPTH = 4096  # frames under way in a lane that is simulated: they wait, and latency says so
 MAX_SLOTS = 64  # per ring: more would add nothing but memory and latency
@@ -43,3 +43,8 @@ def in_share(number: int, share: int) -> bool:
 def full_load(stages: Sequence[StagePlan]) -> int:
     """Frames under way in a lane that keep its stages busy: one more than there are stages and floating cuts."""
     return len(stages) + sum(stage.floating > 0 for stage in stages) + 1
+
+
+def in_turn(plan: Plan, depth: int | None) -> bool:
+    """Whether one frame at most is under way: no two units then compute at once."""
+    return depth == 1 and len(plan.lanes) == 1

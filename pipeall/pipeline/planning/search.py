@@ -24,6 +24,7 @@ from ...graph.onnx.read.source import ModelSource
 from ...notebook import html_table
 from .dynamic import Dynamic, Solution
 from .floating import floating as float_cuts
+from .latency import soonest
 from .plan import OBJECTIVES, Goal, Plan
 from .plan_table import PlanTable, PredictedPlan
 from .predict import predict
@@ -129,9 +130,10 @@ def search(
     profile
         Of this network, or the path of its file.
     objective
-        "throughput": shortest period, with at most ``max_latency_ms``. "latency": least latency, with at least
-        ``min_fps``. "energy": least energy of a frame, at the plan's own full rate; with ``min_fps`` at just that rate,
-        which a faster plan keeps by waiting (``PredictedPlan.energy_mj``).
+        "throughput": shortest period, with at most ``max_latency_ms``. "latency": least latency of a frame with no
+        other under way, also with units that serve several stages; with ``min_fps`` of frames that come at that rate,
+        at full load where one comes before another is done. "energy": least energy of a frame, at the plan's own full
+        rate; with ``min_fps`` at just that rate, which a faster plan keeps by waiting (``PredictedPlan.energy_mj``).
     max_latency_ms, min_fps
         The limit of the objective, if it has one.
     power
@@ -172,25 +174,39 @@ def search(
     candidates = PlanTable(profile, energy)
     evaluated, covered = _evaluate(candidates, possible, objective, limits)
     ranked = candidates.ranked(objective, limits.period_ms, limits.latency_ms, top)
+    if objective == "latency":
+        ranked = soonest(profile, possible, goal, ranked)
     if not ranked:
         raise _no_plan(graph, profile, names, cores, goal)
     if floating:
         small = [unit_set for unit_set in possible if 1 < len(unit_set) <= EXHAUSTIVE_STAGES]
         faster = float_cuts(profile, small, ranked[0].plan, max_latency_ms=limits.latency_ms, top=(top + 1) // 2)
         ranked = (*faster, *ranked)[:top]
-    simpler = candidates.simpler(objective, limits.period_ms, limits.latency_ms, len(ranked[0].plan.units))
+    simpler = _simpler(candidates, ranked, goal, limits)
     log.debug("search for %s of %s: best %s, of %s", objective, graph.name, ranked[0], dict(evaluated + covered))
     return SearchResult(
         goal,
-        _made_for(graph, ranked, goal),
+        _made_for(graph, ranked[:top], goal),
         _made_for(graph, candidates.pareto(), goal),
         dict(evaluated),
         dict(covered),
-        simpler and _made_for(graph, [simpler], goal)[0],
+        next(iter(_made_for(graph, simpler, goal)), None),
         _parallel(profile, names, limits.latency_ms) if objective == "throughput" else None,
         graph,
         profile,
     )
+
+
+def _simpler(
+    candidates: PlanTable, ranked: Sequence[PredictedPlan], goal: Goal, limits: _Limits
+) -> list[PredictedPlan]:
+    """The best plan of fewer stages than the first of those that are ranked, if there is one."""
+    fewer = len(ranked[0].plan.units)
+    found = candidates.simpler(goal.objective, limits.period_ms, limits.latency_ms, fewer)
+    if goal.objective == "latency":
+        others = [one for one in (*ranked, found) if one and len(one.plan.units) < fewer]
+        found = min(others, key=lambda one: one.prediction.times_ms(goal)[1], default=None)
+    return [found] if found else []
 
 
 def _made_for(graph: Graph, choices: Iterable[PredictedPlan], goal: Goal) -> tuple[PredictedPlan, ...]:
@@ -271,12 +287,12 @@ def _best(dynamic: Dynamic, objective: str, limits: _Limits, idle_w: float | Non
     if objective == "throughput":
         return dynamic.fastest(limits.latency_ms)
     if objective == "latency":
-        return dynamic.least_latency(limits.period_ms)
+        return dynamic.soonest(limits.period_ms)
     return dynamic.thriftiest(idle_w) if limits.period_ms == inf else dynamic.least_busy(limits.period_ms)
 
 
 def _add(candidates: PlanTable, tables: StageTables, solution: Solution) -> None:
-    costs = Costs(*(np.array([cost]) for cost in (solution.period_ms, solution.latency_ms, solution.busy_mj)))
+    costs = Costs(*(np.array([cost]) for cost in solution[2:]))
     candidates.add([tables.units[unit] for unit in solution.order], np.array([solution.cuts]), costs)
 
 
@@ -323,7 +339,7 @@ def _no_plan(
 ) -> ArgumentError:
     """Why no plan is possible: the limit, or the groups that cannot be run."""
     if goal.max_latency_ms is not None:
-        least = search(graph, profile, "latency", units=names, cores=cores, top=1).ranked[0].prediction.latency_ms
+        least = min(choice.prediction.latency_ms for choice in search(graph, profile, units=names, cores=cores).pareto)
         return ArgumentError(
             f"max_latency_ms: expected at least {least:.3f}, the least of any plan; got {goal.max_latency_ms}"
         )

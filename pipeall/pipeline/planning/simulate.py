@@ -23,7 +23,7 @@ from ...errors import ArgumentError
 from .plan import Plan, plan_of
 from .predict import StageCosts, check_runs, predict, spans
 from .profile import Profile, profile_of
-from .rings import MAX_DEPTH, MAX_SLOTS, REORDER, FrameTimes, full_load
+from .rings import MAX_DEPTH, MAX_SLOTS, REORDER, FrameTimes, full_load, in_turn
 from .simulated_lane import LaneState, SimulatedStage, StageState, Way
 
 MAX_FRAMES = 1_000_000  # some minutes
@@ -105,7 +105,8 @@ def simulate(
         Whether each stage's time varies from frame to frame as the profile says: log-normal with the same mean; groups
         vary independently.
     paced
-        Every stage takes the time that ``predict`` says, as on an emulated board: all others always slow it down.
+        Every stage takes the time that ``predict`` says, as on an emulated board: all others always slow it down,
+        unless frames come in turn (one lane, ``depth`` 1).
     seed
         The same seed gives the same run.
 
@@ -198,7 +199,7 @@ def _build(
 ) -> tuple[StageCosts, list[LaneState]]:
     predict(profile, plan)  # raises where the plan does not fit
     check_runs(profile, plan)
-    costs = StageCosts.of(profile, plan)
+    costs = StageCosts.of(profile, plan, alone=in_turn(plan, depth))
     lanes = []
     for planned, lane in zip(plan.lanes, spans(profile, plan), strict=True):
         stages = []

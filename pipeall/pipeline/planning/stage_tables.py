@@ -16,11 +16,12 @@ Handovers = Mapping[tuple[str, str], tuple[np.ndarray, np.ndarray]]
 
 
 class Costs(NamedTuple):
-    """What some configurations cost: period and latency in ms, energy in mJ beyond what the idle board draws."""
+    """What some configurations cost, in ms, and in mJ beyond what the idle board draws; as ``Prediction``."""
 
     period_ms: np.ndarray
     latency_ms: np.ndarray
     busy_mj: np.ndarray
+    alone_ms: np.ndarray
 
 
 def handovers(profile: Profile, units: Iterable[str]) -> Handovers:
@@ -36,6 +37,7 @@ class StageTables:
     counts     how often each of these units is in the set
     stage_ms   [unit, next unit or host, unit or host before, first, last]: time of a stage with groups [first, last)
                and its hand-overs; infinity where the unit cannot run one of the groups, or the stage has none
+    alone_ms   the same while no other unit computes
     busy_mj    [unit, first, last]: energy of its groups beyond what the idle board draws; zeros where unknown
     """
 
@@ -50,7 +52,9 @@ class StageTables:
         send = np.array([[links[unit, after][0] for after in (*self.units, HOST)] for unit in self.units])
         receive = np.array([[links[before, unit][1] for before in (*self.units, HOST)] for unit in self.units])
         computing = _sums(np.array([costs.loaded_ms[place] for place in places]))
-        self.stage_ms = computing[:, None, None] + receive[:, None, :, :, None] + send[:, :, None, None, :]
+        handing = receive[:, None, :, :, None] + send[:, :, None, None, :]
+        self.stage_ms = computing[:, None, None] + handing
+        self.alone_ms = _sums(np.array([profile.units[unit].ms for unit in self.units]))[:, None, None] + handing
         if self.energy_known:
             self.busy_mj = _sums(np.array([costs.loaded_mj[place] for place in places]))
         else:
@@ -61,14 +65,16 @@ class StageTables:
         start = np.zeros((len(cuts), 1), int)
         borders = np.concatenate([start, cuts, start + self.groups], axis=1).T
         befores, afters = (self.host, *order), (*order[1:], self.host)
-        period, latency, busy = np.zeros(len(cuts)), np.zeros(len(cuts)), np.zeros(len(cuts))
+        period, latency, busy, alone = np.zeros((4, len(cuts)))
         for stage, unit in enumerate(order):
             first, last = borders[stage], borders[stage + 1]
-            ms = self.stage_ms[unit, afters[stage], befores[stage]][first, last]
+            place = unit, afters[stage], befores[stage]
+            ms = self.stage_ms[place][first, last]
             np.maximum(period, ms, out=period)
             latency += ms
+            alone += self.alone_ms[place][first, last]
             busy += self.busy_mj[unit][first, last]
-        return Costs(period, latency, busy)
+        return Costs(period, latency, busy, alone)
 
 
 def _sums(values: np.ndarray) -> np.ndarray:

@@ -67,7 +67,7 @@ def share_ahead(profile: Profile, plan: Plan, other: Plan, goal: Goal) -> float:
 
 def _value(prediction: Prediction, goal: Goal) -> float:
     energy_mj = prediction.energy_at(goal.rate)
-    return Goal(goal.objective).value(prediction.period_ms, prediction.latency_ms, energy_mj)
+    return Goal(goal.objective).value(*prediction.times_ms(goal), energy_mj)
 
 
 def _predictions(profile: Profile, plan: Plan) -> Iterator[Prediction]:
