@@ -7,7 +7,7 @@
  * any packing, which would take longer than the product.
  *
  * Every element is one sum in order of k (a vector's: in an order that its length alone fixes), whatever the chunks. The sum
- * is cut into equal blocks, or where it is added to memory into whole ones and the rest: training repeats to the bit.
+ * is cut into equal blocks, but where it is added to memory into blocks of KC.
  */
 #include "matmul.h"
 

@@ -37,57 +37,6 @@ static int64_t find_repeats(const pa_resize_op *p) {
     return x->size % times ? 0 : times;
 }
 
-void pa_resize_plan(pa_resize_op *p, int threads) {
-    for (int d = p->rank - 1; d >= 0; d--)
-        if (p->axis[d].size == 1 && p->axis[d].taps == 0) taken(p, d);
-    for (int d = 1; d < p->rank; d++) { /* by falling step in dst */
-        const pa_resize_axis axis = p->axis[d];
-        int at = d;
-        for (; at > 0 && p->axis[at - 1].dst < axis.dst; at--) p->axis[at] = p->axis[at - 1];
-        p->axis[at] = axis;
-    }
-    p->run = 1;
-    for (; p->rank > 0; p->run *= p->axis[p->rank].size) {
-        const pa_resize_axis *last = &p->axis[p->rank - 1];
-        if (last->taps || last->src != p->run || last->dst != p->run) break;
-        p->rank--;
-    }
-    p->x = p->y = NO_AXIS;
-    int d = last_resized(p);
-    if (d >= 0) p->x = taken(p, d);
-    d = last_resized(p);
-    if (d >= 0) {
-        p->y = taken(p, d);
-    } else if (p->run >= LONG_RUN) {
-        p->y = p->x;
-        p->x = NO_AXIS;
-    }
-    if (p->s8.quantize && p->x.taps == 0) {
-        p->x = (pa_resize_axis){.size = p->run, .src = 1, .dst = 1};
-        p->run = 1;
-    }
-    p->outer_taps = 0;
-    if (!p->moves && last_resized(p) >= 0) {
-        p->outer_taps = max64(p->y.taps, 1) * max64(p->x.taps, 1);
-        for (d = 0; d < p->rank; d++) p->outer_taps *= max64(p->axis[d].taps, 1);
-    }
-    p->repeats = find_repeats(p);
-    int64_t rows = p->y.size;
-    for (d = 0; d < p->rank; d++) rows *= p->axis[d].size;
-    p->band = max64(BAND_MIN, min64(BAND_MAX, ceil_div(rows, 4 * threads)));
-    p->part = max64(1, min64(p->x.size, RING / (max64(p->y.taps, 1) * p->run)));
-    const int64_t tap = sizeof(float) + sizeof(int32_t);
-    p->scratch_bytes = p->y.taps * (p->part * p->run * (int64_t)sizeof(float) + 3 * (int64_t)sizeof(int32_t));
-    if (p->moves || p->x.taps == 0) p->scratch_bytes = 0;
-    if (p->outer_taps) p->scratch_bytes = 2 * p->outer_taps * tap;
-    pa_upsample_plan(p);
-    if (p->s8.quantize)
-        pa_resize_s8_plan(p);
-    else
-        pa_resize_planar_plan(p);
-    p->scratch_bytes = round_up(p->scratch_bytes, 64);
-}
-
 /* ---- moves ---- */
 
 #define REPEAT(count)                                                                                               \
@@ -149,38 +98,115 @@ static void move_rows(const pa_resize_op *p, const char *src, char *dst, int64_t
     }
 }
 
-/* ---- sums ---- */
+/* ---- sums of one axis or two ---- */
 
-/* Pixels [x0, x0 + pixels) of a row, or of all that they need from one row below the other. */
+/* Pixels [x0, x0 + pixels) of rows, or of all that they need from one row below the other. Floats are read and written where
+ * they lie. Integers are floats in between, a few thousand that stay in L1, so that memory sees bytes only. Less their zero
+ * point they are exact in floats; so are their sums where an image grows by 2, 4 or 8 with the same scales.
+ * Measured, one Zen 5 core, elements written per ns, AVX-512 and AVX2: 64 channels of 80x80, twice as large, 8.8, 5.9; 128 of
+ * 20x20 8.9, 6.5; 21 of 65x65 to 513x513 8.5, 7.5. As floats between two passes over memory 5.9, 4.5; 6.3, 4.6; 2.4, 2.6. */
 typedef struct stretch {
     const pa_resize_op *op;
     int64_t x0, pixels;
+    const int32_t *index; /* of taps across */
+    float *ring;
+    int32_t *held, *slot, *missing; /* cache_rows */
+    /* of integers */
+    int64_t first, window; /* pixels [first, first + window) of src are needed */
+    float *wide, *made;    /* these of a row; its sums */
+    int8_t *bytes;         /* of a row whose pixels do not follow one another */
+    int32_t *shifted;      /* index, from `first` on */
 } stretch;
 
-static void sum_across(const stretch *s, const float *row, float *out, int64_t out_pixel) {
+/* Rows that sums down read from the ring, at most. */
+static int64_t ring_rows(const pa_resize_op *p) { return p->s8.quantize || p->x.taps ? p->y.taps : 0; }
+
+/* Divides the scratch, if it is there; returns how much of it is needed. */
+static int64_t divide(const pa_resize_op *p, stretch *s, char *scratch) {
+    enum { FLOAT = sizeof(float), INDEX = sizeof(int32_t) };
+    const int64_t row = p->part * p->run, window = p->s8.window * p->run, rows = ring_rows(p);
+    int64_t used = 0;
+    s->ring = pa_resize_taken(scratch, &used, rows * row * FLOAT);
+    s->held = pa_resize_taken(scratch, &used, 3 * rows * INDEX);
+    s->slot = s->held + rows, s->missing = s->slot + rows;
+    if (!p->s8.quantize) return used;
+    s->wide = pa_resize_taken(scratch, &used, window * FLOAT);
+    s->made = pa_resize_taken(scratch, &used, row * FLOAT);
+    s->bytes = pa_resize_taken(scratch, &used, max64(row, window));
+    s->shifted = pa_resize_taken(scratch, &used, p->part * p->x.taps * INDEX);
+    return used;
+}
+
+/* The part of a row from x0 on. */
+static void begin_part(stretch *s) {
     const pa_resize_op *p = s->op;
-    const pa_resize_axis *x = &p->x;
-    PA_FUNCTION(resample, f32, s->op->kernel)(&(pa_resample_args){
+    const int64_t taps = p->x.taps;
+    s->pixels = min64(p->part, p->x.size - s->x0);
+    s->index = p->x.index + s->x0 * taps;
+    s->first = s->x0, s->window = s->pixels;
+    if (taps && p->s8.quantize) s->first = pa_resize_reach(s->index, s->pixels * taps, &s->window);
+}
+
+static void plan_parts(pa_resize_op *p) {
+    stretch s = {.op = p};
+    p->part = p->x.size;
+    if (p->s8.quantize || ring_rows(p)) p->part = max64(1, min64(p->part, RING / (max64(p->y.taps, 1) * p->run)));
+    for (p->s8.window = 0; s.x0 < p->x.size; s.x0 += p->part) {
+        begin_part(&s);
+        p->s8.window = max64(p->s8.window, s.window);
+    }
+    p->scratch_bytes = divide(p, &s, NULL);
+}
+
+/* The needed pixels of a row of integers, as floats. */
+static void load(const stretch *s, const int8_t *row, float *to) {
+    const pa_resize_op *p = s->op;
+    const int64_t run = p->run, step = p->x.src;
+    const int8_t *from = row + s->first * step;
+    if (step != run && s->window > 1) {
+        for (int64_t i = 0; i < s->window; i++) memcpy(s->bytes + i * run, from + i * step, (size_t)run);
+        from = s->bytes;
+    }
+    PA_FUNCTION(dequantize, s8, p->s8.dequantize)(s->window * run, from, to, 1, p->s8.src_zero);
+}
+
+static void store(const stretch *s, int8_t *to) {
+    const pa_resize_op *p = s->op;
+    const int64_t run = p->run, step = p->x.dst;
+    const int apart = step != run && s->pixels > 1;
+    PA_FUNCTION(quantize, s8, p->s8.quantize)(s->pixels * run, s->made, apart ? s->bytes : to, 1, p->s8.dst_zero);
+    for (int64_t i = 0; apart && i < s->pixels; i++) memcpy(to + i * step, s->bytes + i * run, (size_t)run);
+}
+
+static void sum_across(const stretch *s, const void *src, int64_t y, float *out, int64_t out_pixel) {
+    const pa_resize_op *p = s->op;
+    const float *row = (const float *)src + y * p->y.src;
+    if (p->s8.quantize) {
+        load(s, (const int8_t *)src + y * p->y.src, p->x.taps ? s->wide : out);
+        row = s->wide;
+    }
+    if (p->x.taps == 0) return;
+    PA_FUNCTION(resample, f32, p->kernel)(&(pa_resample_args){
         .pixels = s->pixels,
         .lines = 1,
-        .channels = s->op->run,
-        .taps = x->taps,
-        .index_pixel = x->taps,
-        .weight_pixel = x->taps,
-        .index = x->index + s->x0 * x->taps,
-        .weight = x->weight + s->x0 * x->taps,
+        .channels = p->run,
+        .taps = p->x.taps,
+        .index_pixel = p->x.taps,
+        .weight_pixel = p->x.taps,
+        .index = s->index,
+        .weight = p->x.weight + s->x0 * p->x.taps,
         .x = row,
-        .x_step = x->src,
+        .x_step = p->s8.quantize ? p->run : p->x.src,
         .out = out,
         .out_pixel = out_pixel,
     });
 }
 
-/* n rows from row y on from the same rows, `step` floats apart, of pixels that lie one behind the other. */
-static void sum_down(const stretch *s, int64_t y, int64_t n, const int32_t *rows, const float *x, int64_t step,
-                     float *out) {
+/* n rows from row y on, which are sums of the same rows, `step` floats apart, of pixels that lie one behind the other. */
+static void sum_down(const stretch *s, int64_t y, int64_t n, const int32_t *rows, const float *x, int64_t step, float *out,
+                     int64_t out_pixel) {
     const pa_resize_op *p = s->op;
-    const int flat = s->pixels == 1 || p->x.dst == p->run;
+    const int flat = s->pixels == 1 || out_pixel == p->run;
     for (int64_t done = 0; done < n; done += flat ? n : 1)
         PA_FUNCTION(resample, f32, p->kernel)(&(pa_resample_args){
             .lines = 1,
@@ -194,37 +220,43 @@ static void sum_down(const stretch *s, int64_t y, int64_t n, const int32_t *rows
             .x_step = step,
             .x_pixel = flat ? 0 : p->run,
             .out = out + done * p->y.dst,
-            .out_pixel = flat ? p->y.dst : p->x.dst,
+            .out_pixel = flat ? p->y.dst : out_pixel,
         });
 }
 
-static void sum_rows(const pa_resize_op *p, const float *src, float *dst, char *scratch, int64_t begin, int64_t end) {
-    const int64_t taps = p->y.taps;
-    stretch s = {p, 0, p->x.size};
-    if (taps == 0) {
-        for (int64_t y = begin; y < end; y++) sum_across(&s, src + y * p->y.src, dst + y * p->y.dst, p->x.dst);
-        return;
-    }
-    if (p->x.taps == 0) {
-        for (int64_t y = begin, n; y < end; y += n) {
-            n = pa_resize_alike(&p->y, y, end);
-            sum_down(&s, y, n, p->y.index + y * taps, src, p->y.src, dst + y * p->y.dst);
-        }
-        return;
-    }
-    for (; s.x0 < p->x.size; s.x0 += p->part) {
-        s.pixels = min64(p->part, p->x.size - s.x0);
-        float *ring = (float *)scratch;
-        int32_t *held = (int32_t *)(ring + taps * p->part * p->run), *slot = held + taps, *missing = slot + taps;
-        const int64_t row = s.pixels * p->run;
-        for (int64_t i = 0; i < taps; i++) held[i] = -1;
-        for (int64_t y = begin, n; y < end; y += n) {
-            n = pa_resize_alike(&p->y, y, end);
-            const int64_t count = cache_rows(taps, p->y.index + y * taps, held, slot, missing);
+/* A part of rows [begin, end). */
+static void sum_part(const stretch *s, const void *src, char *dst, int64_t begin, int64_t end) {
+    const pa_resize_op *p = s->op;
+    const int64_t taps = p->y.taps, row = s->pixels * p->run, out_pixel = p->s8.quantize ? p->run : p->x.dst;
+    for (int64_t i = 0; i < ring_rows(p); i++) s->held[i] = -1;
+    for (int64_t y = begin, n; y < end; y += n) {
+        char *to = dst + (y * p->y.dst + s->x0 * p->x.dst) * p->dst.item_bytes;
+        float *out = p->s8.quantize ? s->made : (float *)to;
+        n = p->s8.quantize || taps == 0 ? 1 : pa_resize_alike(&p->y, y, end);
+        if (taps == 0) {
+            sum_across(s, src, y, out, out_pixel);
+        } else if (ring_rows(p) == 0) {
+            sum_down(s, y, n, p->y.index + y * taps, src, p->y.src, out, out_pixel);
+        } else {
+            const int64_t count = cache_rows(taps, p->y.index + y * taps, s->held, s->slot, s->missing);
             for (int64_t i = 0; i < count; i++)
-                sum_across(&s, src + held[missing[i]] * p->y.src, ring + missing[i] * row, p->run);
-            sum_down(&s, y, n, slot, ring, row, dst + y * p->y.dst + s.x0 * p->x.dst);
+                sum_across(s, src, s->held[s->missing[i]], s->ring + s->missing[i] * row, p->run);
+            sum_down(s, y, n, s->slot, s->ring, row, out, out_pixel);
         }
+        if (p->s8.quantize) store(s, (int8_t *)to);
+    }
+}
+
+static void sum_rows(const pa_resize_op *p, const void *src, char *dst, char *scratch, int64_t begin, int64_t end) {
+    stretch s = {.op = p};
+    divide(p, &s, scratch);
+    for (; s.x0 < p->x.size; s.x0 += p->part) {
+        begin_part(&s);
+        if (p->s8.quantize) {
+            for (int64_t i = 0; i < s.pixels * p->x.taps; i++) s.shifted[i] = s.index[i] - (int32_t)s.first;
+            s.index = s.shifted;
+        }
+        sum_part(&s, src, dst, begin, end);
     }
 }
 
@@ -283,6 +315,51 @@ static void spread_rows(const pa_resize_op *p, const float *src, float *dst, cha
 
 /* ---- the step ---- */
 
+void pa_resize_plan(pa_resize_op *p, int threads) {
+    for (int d = p->rank - 1; d >= 0; d--)
+        if (p->axis[d].size == 1 && p->axis[d].taps == 0) taken(p, d);
+    for (int d = 1; d < p->rank; d++) { /* by falling step in dst */
+        const pa_resize_axis axis = p->axis[d];
+        int at = d;
+        for (; at > 0 && p->axis[at - 1].dst < axis.dst; at--) p->axis[at] = p->axis[at - 1];
+        p->axis[at] = axis;
+    }
+    p->run = 1;
+    for (; p->rank > 0; p->run *= p->axis[p->rank].size) {
+        const pa_resize_axis *last = &p->axis[p->rank - 1];
+        if (last->taps || last->src != p->run || last->dst != p->run) break;
+        p->rank--;
+    }
+    p->x = p->y = NO_AXIS;
+    int d = last_resized(p);
+    if (d >= 0) p->x = taken(p, d);
+    d = last_resized(p);
+    if (d >= 0) {
+        p->y = taken(p, d);
+    } else if (p->run >= LONG_RUN) {
+        p->y = p->x;
+        p->x = NO_AXIS;
+    }
+    if (p->s8.quantize && p->x.taps == 0) {
+        p->x = (pa_resize_axis){.size = p->run, .src = 1, .dst = 1};
+        p->run = 1;
+    }
+    p->outer_taps = 0;
+    if (!p->moves && last_resized(p) >= 0) {
+        p->outer_taps = max64(p->y.taps, 1) * max64(p->x.taps, 1);
+        for (d = 0; d < p->rank; d++) p->outer_taps *= max64(p->axis[d].taps, 1);
+    }
+    p->repeats = find_repeats(p);
+    int64_t rows = p->y.size;
+    for (d = 0; d < p->rank; d++) rows *= p->axis[d].size;
+    p->band = max64(BAND_MIN, min64(BAND_MAX, ceil_div(rows, 4 * threads)));
+    p->scratch_bytes = p->outer_taps * 2 * (int64_t)(sizeof(float) + sizeof(int32_t));
+    pa_upsample_plan(p);
+    pa_resize_planar_plan(p);
+    if (!p->moves && !p->outer_taps && !p->width && !pa_upsample_whole(p)) plan_parts(p);
+    p->scratch_bytes = round_up(p->scratch_bytes, 64);
+}
+
 /* Units are bands of rows of all planes. */
 static void resize_range(const context *ctx, int64_t begin, int64_t end, int thread) {
     const pa_resize_op *p = ctx->op;
@@ -302,16 +379,14 @@ static void resize_range(const context *ctx, int64_t begin, int64_t end, int thr
         char *dst = (char *)pa_at(&p->dst, ctx->bases) + to * item;
         if (p->moves)
             move_rows(p, src, dst, y0, y1);
-        else if (p->s8.quantize)
-            pa_resize_s8_rows(p, (const int8_t *)src, (int8_t *)dst, scratch, y0, y1);
         else if (p->outer_taps)
             spread_rows(p, (const float *)src, (float *)dst, scratch, outer, y0, y1);
         else if (pa_upsample_whole(p))
             pa_upsample_rows(p, (const float *)src, (float *)dst, y0, y1);
         else if (p->width)
-            pa_resize_planar_rows(p, (const float *)src, (float *)dst, (float *)scratch, y0, y1);
+            pa_resize_planar_rows(p, src, dst, scratch, y0, y1);
         else
-            sum_rows(p, (const float *)src, (float *)dst, scratch, y0, y1);
+            sum_rows(p, src, dst, scratch, y0, y1);
     }
 }
 

@@ -3,6 +3,7 @@
 #ifndef PIPEALL_RESIZE_H
 #define PIPEALL_RESIZE_H
 
+#include "../../intmath.h"
 #include "../kernels_resize.h"
 #include "../kernels_s8.h"
 
@@ -15,13 +16,13 @@ typedef struct pa_resize_axis {
     const float *weight;
 } pa_resize_axis;
 
-/* Where integers are summed, as floats (resize_s8.c). */
+/* Integers that stand for real numbers, which are floats while they are summed: the weights of one axis are those of real
+ * numbers times src's scale over dst's, and at most two axes have taps. */
 typedef struct pa_resize_s8 {
     const pa_kernel_row *dequantize;
     const pa_kernel_row *quantize; /* NULL: floats, or moves */
     int32_t src_zero, dst_zero;
-    int64_t window;       /* set by plan: pixels of src, or rows of planes, that scratch holds as floats */
-    int32_t is_monotonic; /* set by plan: no index of x is less than the one before */
+    int64_t window; /* set by plan: pixels of src, or rows of planes, that scratch holds as floats */
 } pa_resize_s8;
 
 typedef struct pa_resize_op {
@@ -55,6 +56,24 @@ static inline int64_t pa_resize_alike(const pa_resize_axis *axis, int64_t i, int
     return at / taps - i;
 }
 
+/* The least of some indices, and how many positions there are from it to the largest. */
+static inline int64_t pa_resize_reach(const int32_t *index, int64_t n, int64_t *count) {
+    int32_t least = index[0], most = least;
+    for (int64_t i = 1; i < n; i++) {
+        least = index[i] < least ? index[i] : least;
+        most = index[i] > most ? index[i] : most;
+    }
+    *count = most - least + 1;
+    return least;
+}
+
+/* A part of the scratch of a thread, `used` bytes of which are taken; scratch NULL: the bytes are counted. */
+static inline void *pa_resize_taken(char *scratch, int64_t *used, int64_t bytes) {
+    const int64_t at = *used;
+    *used += round_up(bytes, 64);
+    return scratch ? scratch + at : NULL;
+}
+
 /* Once, after the fields before are set, for a team of `threads`. */
 void pa_resize_plan(pa_resize_op *op, int threads);
 void pa_resize_step(const void *op, void *const *bases, void *scratch, pa_team *team);
@@ -63,31 +82,22 @@ void pa_resize_step(const void *op, void *const *bases, void *scratch, pa_team *
 
 /* Sets width, lines, across and, where there is a width, scratch_bytes; after y, x, run, band and outer_taps. */
 void pa_resize_planar_plan(pa_resize_op *op);
-/* Rows [begin, end) of one plane, from element 0 of src to element 0 of dst; op has a width. */
-void pa_resize_planar_rows(const pa_resize_op *op, const float *src, float *dst, float *scratch, int64_t begin, int64_t end);
+/* Rows [begin, end) of one plane of floats or integers, from element 0 of src to element 0 of dst; op has a width. */
+void pa_resize_planar_rows(const pa_resize_op *op, const void *src, void *dst, char *scratch, int64_t begin, int64_t end);
 
 /* ---- Images that grow 2 or 4 times along x (resize_planar.c). ---- */
 
 /* Sets factor and phase_offset, or factor to 0 where x does not grow so; after x, run and outer_taps. */
 void pa_upsample_plan(pa_resize_op *op);
-/* Whether vectors of channels grow, down by as many taps: then pa_upsample_rows computes them, without scratch. */
+/* Whether vectors of channels of floats grow, down by as many taps: then pa_upsample_rows computes them, without scratch. */
 int pa_upsample_whole(const pa_resize_op *op);
 /* Rows [begin, end) from element 0 of src to element 0 of dst. */
 void pa_upsample_rows(const pa_resize_op *op, const float *src, float *dst, int64_t begin, int64_t end);
 
-/* ---- Integers that stand for real numbers: they are floats while they are summed, in a cache (resize_s8.c). ---- */
-
-/* Of an op whose `s8` is set, the weights of one axis being those of real numbers times src's scale over dst's: sets window
- * and scratch_bytes. At most two axes have taps. */
-void pa_resize_s8_plan(pa_resize_op *op);
-/* Rows [begin, end) of a plane, the first elements of which are at src and dst. */
-void pa_resize_s8_rows(const pa_resize_op *op, const int8_t *src, int8_t *dst, char *scratch, int64_t begin, int64_t end);
-
-/* A ring of rows that are sums across an image, as its sums down need them: each row is made once. */
-
-/* Which slot of the ring holds the row of each tap: slot[k] that of needed[k]. Rows that no tap needs are given up for those
- * that are missing: returns how many these are, missing[i] being the slot of each; held[slot] says which row it has to be.
- * All arrays have `taps` elements, held -1 for none. */
+/* A ring holds rows that are sums across, as the sums down need them, so that each is made once. Slot slot[k] holds row
+ * needed[k], that of tap k. Rows that no tap needs are given up for those that are missing: returns how many these are,
+ * missing[i] being the slot of each; held[slot] says which row it has to be. All arrays have `taps` elements, held -1 for
+ * none. */
 static inline int64_t cache_rows(int64_t taps, const int32_t *needed, int32_t *held, int32_t *slot, int32_t *missing) {
     int64_t count = 0;
     for (int64_t k = 0; k < taps; k++) {

@@ -1,11 +1,11 @@
 #include "resize.h"
 
-#include "../../intmath.h"
-
 enum {
     LINES_MIN = 8,  /* rows that are summed across together: for these the taps of a vector are sorted once */
     ACROSS = 16384, /* floats of more: they stay in the second-level cache, and those that a row needs in the first */
     DOWN = 6144,    /* floats of rows that are summed down before they are across: they stay in L1 */
+    ROWS_MIN = 16,  /* rows of integers that are summed together */
+    ROWS = 8192,    /* floats of them */
 };
 
 /* Whether no index decreases, from tap to tap or from position to position. */
@@ -39,18 +39,6 @@ static int across_first(const pa_resize_op *p) {
 
 /* At the beginning of scratch: lines that grow. */
 static int64_t line_floats(const pa_resize_op *p) { return p->factor ? 2 * PA_UPSAMPLE_LINE(p->width) : 0; }
-
-void pa_resize_planar_plan(pa_resize_op *p) {
-    p->width = find_width(p);
-    if (p->width == 0) return;
-    p->across = across_first(p);
-    const int64_t line = p->across ? p->x.size : p->width;
-    p->lines = max64(LINES_MIN, min64(p->band, (p->across ? ACROSS : DOWN) / line));
-    p->scratch_bytes = (p->lines * line + 2 * PA_LANES_MAX) * (int64_t)sizeof(float);
-    if (p->across) p->scratch_bytes += p->band * p->y.taps * (int64_t)sizeof(int32_t);
-    if (p->y.taps == 0) p->scratch_bytes = 0;
-    p->scratch_bytes += line_floats(p) * (int64_t)sizeof(float);
-}
 
 /* From rows x_line apart to rows out_line apart. */
 static void sum_across(const pa_resize_op *p, int64_t lines, const float *x, int64_t x_line, int64_t room, float *line,
@@ -119,7 +107,7 @@ static void across_then_down(const pa_resize_op *p, const float *src, float *dst
     }
 }
 
-void pa_resize_planar_rows(const pa_resize_op *p, const float *src, float *dst, float *scratch, int64_t begin, int64_t end) {
+static void float_rows(const pa_resize_op *p, const float *src, float *dst, float *scratch, int64_t begin, int64_t end) {
     const float *from = src + begin * p->y.src;
     if (p->y.taps == 0)
         sum_across(p, end - begin, from, p->y.src, p->width, scratch, dst + begin * p->y.dst, p->y.dst);
@@ -127,6 +115,88 @@ void pa_resize_planar_rows(const pa_resize_op *p, const float *src, float *dst, 
         across_then_down(p, src, dst, scratch, begin, end);
     else
         down_then_across(p, src, dst, scratch, begin, end);
+}
+
+/* ---- integers: some rows at a time are floats in scratch ---- */
+
+typedef struct planes {
+    float *src, *dst;
+    int32_t *index; /* of taps down, from the first of the rows on */
+    float *scratch; /* of float_rows */
+} planes;
+
+static int64_t rows_together(const pa_resize_op *p) { return max64(ROWS_MIN, ROWS / p->x.size); }
+
+/* The rows of src that rows [begin, end) need: the first, and how many. */
+static int64_t find_rows(const pa_resize_op *p, int64_t begin, int64_t end, int64_t *count) {
+    *count = end - begin;
+    return p->y.taps ? pa_resize_reach(p->y.index + begin * p->y.taps, *count * p->y.taps, count) : begin;
+}
+
+static int64_t divide(const pa_resize_op *p, planes *s, int64_t planes_bytes, char *scratch) {
+    enum { FLOAT = sizeof(float), INDEX = sizeof(int32_t) };
+    int64_t used = 0;
+    s->src = pa_resize_taken(scratch, &used, p->s8.window * p->width * FLOAT);
+    s->dst = pa_resize_taken(scratch, &used, rows_together(p) * p->x.size * FLOAT);
+    s->index = pa_resize_taken(scratch, &used, rows_together(p) * p->y.taps * INDEX);
+    s->scratch = pa_resize_taken(scratch, &used, planes_bytes);
+    return used;
+}
+
+static void plan_int8(pa_resize_op *p) {
+    const int64_t rows = rows_together(p);
+    planes s;
+    p->s8.window = 0;
+    for (int64_t band = 0; band < p->y.size; band += p->band)
+        for (int64_t y = band, end = min64(band + p->band, p->y.size), count; y < end; y += rows) {
+            find_rows(p, y, min64(y + rows, end), &count);
+            p->s8.window = max64(p->s8.window, count);
+        }
+    p->scratch_bytes = divide(p, &s, p->scratch_bytes, NULL);
+}
+
+static void int8_rows(const pa_resize_op *p, const int8_t *src, int8_t *dst, char *scratch, int64_t begin, int64_t end) {
+    const int64_t taps = p->y.taps, size = p->x.size;
+    pa_resize_op floats = *p;
+    planes s;
+    divide(p, &s, 0, scratch);
+    floats.y.src = p->width, floats.y.dst = size, floats.y.index = s.index;
+    for (int64_t y = begin, n, count; y < end; y += n) {
+        n = min64(rows_together(p), end - y);
+        const int64_t first = find_rows(p, y, y + n, &count);
+        const int64_t read = p->y.src == p->width ? count : 1, made = p->y.dst == size ? n : 1; /* rows in one go */
+        for (int64_t i = 0; i < count; i += read)
+            PA_FUNCTION(dequantize, s8, p->s8.dequantize)(read * p->width, src + (first + i) * p->y.src,
+                s.src + i * p->width, 1, p->s8.src_zero);
+        for (int64_t i = 0; i < n * taps; i++) s.index[i] = p->y.index[y * taps + i] - (int32_t)first;
+        floats.y.weight = p->y.weight + y * taps;
+        float_rows(&floats, s.src, s.dst, s.scratch, 0, n);
+        for (int64_t i = 0; i < n; i += made)
+            PA_FUNCTION(quantize, s8, p->s8.quantize)(made * size, s.dst + i * size, dst + (y + i) * p->y.dst, 1,
+                p->s8.dst_zero);
+    }
+}
+
+/* ---- the rows ---- */
+
+void pa_resize_planar_plan(pa_resize_op *p) {
+    p->width = find_width(p);
+    if (p->width == 0) return;
+    p->across = across_first(p);
+    const int64_t line = p->across ? p->x.size : p->width;
+    p->lines = max64(LINES_MIN, min64(p->band, (p->across ? ACROSS : DOWN) / line));
+    p->scratch_bytes = (p->lines * line + 2 * PA_LANES_MAX) * (int64_t)sizeof(float);
+    if (p->across) p->scratch_bytes += p->band * p->y.taps * (int64_t)sizeof(int32_t);
+    if (p->y.taps == 0) p->scratch_bytes = 0;
+    p->scratch_bytes += line_floats(p) * (int64_t)sizeof(float);
+    if (p->s8.quantize) plan_int8(p);
+}
+
+void pa_resize_planar_rows(const pa_resize_op *p, const void *src, void *dst, char *scratch, int64_t begin, int64_t end) {
+    if (p->s8.quantize)
+        int8_rows(p, src, dst, scratch, begin, end);
+    else
+        float_rows(p, src, dst, (float *)scratch, begin, end);
 }
 
 /* ---- upsampling ---- */
@@ -157,7 +227,9 @@ void pa_upsample_plan(pa_resize_op *p) {
     p->factor = 0;
 }
 
-int pa_upsample_whole(const pa_resize_op *p) { return p->factor && p->run >= PA_LANES_MAX && p->y.taps == p->x.taps; }
+int pa_upsample_whole(const pa_resize_op *p) {
+    return p->factor && !p->s8.quantize && p->run >= PA_LANES_MAX && p->y.taps == p->x.taps;
+}
 
 void pa_upsample_rows(const pa_resize_op *p, const float *src, float *dst, int64_t begin, int64_t end) {
     const int64_t taps = p->y.taps;
