@@ -1,5 +1,6 @@
 """An emulated board: the real runtime at the pace of a model, with real results."""
 
+from itertools import chain
 from math import inf
 
 import numpy as np
@@ -69,10 +70,18 @@ def test_no_stage_ends_before_its_modelled_time_and_results_are_the_same(plan, t
         assert row.overran == np.count_nonzero(ran_ms > pace_ms)
 
 
-def test_published_paces_hold_for_a_network_of_the_zoo():
-    graph, board = zoo_net("squeezenet"), Board.load("a311d-armcl")
-    plan = "gpu-big-little:5,15"
-    modelled = predict(board.model.profile(graph), Plan.parse(plan)).stage_ms[0]
+@pytest.mark.parametrize(
+    "name, plan",
+    [
+        ("a311d-armcl", "gpu-big-little:5,15"),
+        ("rpi4", "4*Bx1"),
+        ("rpi4", "Bx1-Bx1-Bx1-Bx1:5,10,15"),
+        ("rpi4", "Bx3+Bx1"),
+    ],
+)
+def test_modelled_paces_hold_for_a_network_of_the_zoo(name, plan):
+    graph, board, split = zoo_net("squeezenet"), Board.load(name), Plan.parse(plan)
+    modelled = chain(*predict(board.model.profile(graph, sorted(set(split.units))), split).stage_ms)
     inputs = frames(graph, 2) * 2
     with Pipeline(graph, plan, board=board, trace=True) as pipe:
         results = list(pipe.map(inputs))

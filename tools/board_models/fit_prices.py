@@ -20,6 +20,7 @@ from bench.kernels.gpu_halves import faster
 from bench.kernels.gpu_times import G610, gpu_halves, gpu_spread, halves_error
 from pipeall.pipeline.boards.models import price_list
 from pipeall.pipeline.boards.models.board_model import FOLDER, BoardModel
+from pipeall.pipeline.boards.models.cores import Cores
 from pipeall.pipeline.boards.models.modelled import Modelled
 from pipeall.pipeline.boards.models.price_list import Sample, Work
 from pipeall.pipeline.boards.models.regression import Regression
@@ -31,6 +32,10 @@ from tools.board_models.price_table import Row
 
 PRICES = Path(__file__).with_name("prices.csv.gz")
 MEMORY = 0.41  # of the time that bytes take at a core's bandwidth: what armcost counts
+# Share of the wires' rate that STREAM reaches: 67 to 79 % on TI's AM64x and AM62x (SPRACV1B, SPRAD45A). The wires, in
+# GB/s: 32 bits of LPDDR4 at 3224 MT/s (VIM3), 64 of LPDDR3 at 1866 (RK3399), 64 of LPDDR4X at 4224 (RK3588), 32 of
+# LPDDR4X at 4267 (Pi 5). On a Pi 4 STREAM itself was published (sci-pi.org.uk/bench/stream.html)
+OF_WIRE, STREAM_PI4 = 0.72, 5.5
 PRECISIONS = ("", "fp16", "int8")  # of the table; "" is single
 
 
@@ -85,10 +90,13 @@ class BoardParts:
     """socs: component -> the core it is priced as; gpu: the board model whose GPU's prices it has, times a factor.
 
     But for the starts, which a faster GPU does not shorten.
+
+    shared_gb_s: what all cores read and write together.
     """
 
     components: Mapping[str, Modelled]
     socs: Mapping[str, str]
+    shared_gb_s: float
     gpu: tuple[str, float] | None = None
     about: str = ""
 
@@ -101,6 +109,7 @@ BOARDS = {
             "gpu": Modelled("Mali-G52", 4, 800.0),
         },
         {"big": "a311d-big", "little": "a311d-little"},
+        OF_WIRE * 12.9,
         ("a311d-armcl", 1.0),
         "Khadas VIM3",
     ),
@@ -111,6 +120,7 @@ BOARDS = {
             "gpu": Modelled("Mali-T860", 4, 800.0),
         },
         {"big": "rk3399-big", "little": "rk3399-little"},
+        OF_WIRE * 14.9,
         ("rk3399pro", 1.0),
         "NanoPC-T4",
     ),
@@ -121,11 +131,14 @@ BOARDS = {
             "gpu": Modelled("Mali-G610", 4, 1000.0),
         },
         {"big": "rk3588-big", "little": "rk3588-little"},
+        OF_WIRE * 33.8,
         ("a311d-armcl", float(np.exp(np.log(G610).mean()))),
         "Orange Pi 5, Rock 5B",
     ),
-    "rpi4": BoardParts({"big": Modelled("Cortex-A72", 4, 1800.0)}, {"big": "rpi4"}, about="Raspberry Pi 4"),
-    "rpi5": BoardParts({"big": Modelled("Cortex-A76", 4, 2400.0)}, {"big": "rpi5"}, about="Raspberry Pi 5"),
+    "rpi4": BoardParts({"big": Modelled("Cortex-A72", 4, 1800.0)}, {"big": "rpi4"}, STREAM_PI4, about="Raspberry Pi 4"),
+    "rpi5": BoardParts(
+        {"big": Modelled("Cortex-A76", 4, 2400.0)}, {"big": "rpi5"}, OF_WIRE * 17.1, about="Raspberry Pi 5"
+    ),
 }
 
 
@@ -153,6 +166,13 @@ class Cluster:
             for name, rows in self.networks.items()
         }
 
+    def one_core(self) -> dict[str, Sample]:
+        """The samples of one core."""
+        return {
+            name: Sample([Work(row.node, row.kernel, 0, row.features) for row in rows], [row.ms for row in rows])
+            for name, rows in self.networks.items()
+        }
+
     def prices(self, samples: Mapping[str, Sample]) -> price_list.PriceList:
         whole = any(name.endswith("@int8") for name in samples)
         return price_list.PriceList.fit(samples.values(), self.core.cache_mb, self.core.integers if whole else None)
@@ -177,6 +197,12 @@ class Cluster:
         """network -> the same, by the two numbers that come nearest to the other networks' published speed-ups."""
         names = set(self._totals())
         return {name: self._speedup(name, *self._nearest(names - {name})) for name in names}
+
+    def side_by_side(self) -> float:
+        """The most that a core may be slowed down by each of the others, if all that does not scale is shared."""
+        count = self.core.threads
+        fixed = [(count / x - 1) / (count - 1) for x in self.core.speedups.values()]  # of one core's time, by Amdahl
+        return max(1.0, count * max(fixed)) ** (1 / (count - 1)) - 1
 
     def spread(self) -> float:
         """Standard deviation of the logarithm of modelled by published speed-ups, of networks left out of the fit."""
@@ -253,11 +279,12 @@ def board(
     name: str, clusters: Mapping[str, Cluster], published: Mapping[str, BoardModel], wide: float, data: Path
 ) -> BoardModel:
     entry = BOARDS[name]
-    pricing, errors, error = {}, {}, {}
+    pricing, errors, error, cores = {}, {}, {}, {}
     inferred = np.std(np.log([cluster.efficiency for cluster in clusters.values() if not cluster.like]), ddof=1)
     for component, soc in entry.socs.items():
         cluster, samples = clusters[soc], clusters[soc].samples()
         pricing[component] = cluster.prices(samples)
+        cores[component] = Cores(cluster.prices(cluster.one_core()), cluster.core.read, round(entry.shared_gb_s, 1))
         for precision in PRECISIONS:
             left_out = cluster.left_out_networks(samples, precision)
             if left_out:
@@ -266,6 +293,7 @@ def board(
                 model = ARMCOST_INT8 if precision == "int8" else ARMCOST
                 threads = cluster.spread(), inferred if cluster.like else 0.0
                 error[unit] = interval_of(model, deviation(left_out.values()), *threads)
+                error[f"{unit}x1"] = interval_of(model, deviation(left_out.values()))
     if entry.gpu:
         source, factor = entry.gpu
         prices = faster(published[source].pricing["gpu"].prices, factor)
@@ -288,7 +316,8 @@ def board(
         links=links() if several else {},
         idle_w=source.idle_w if source else None,
         error={unit: round(value, 3) for unit, value in error.items()},
-        contention_error=round(wide, 3) if several else 0.0,
+        contention_error=round(wide if several else clusters[entry.socs["big"]].side_by_side(), 3),
+        cores=cores,
         about=_about(entry, clusters),
     )
 
@@ -314,7 +343,21 @@ def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list
             "two libraries' distance on it",
         ],
         "half_iqr_share": ["assumed, nobody published the spread"],
+        "cores": [
+            "some cores: between one core, by its prices, and all cores, by Amdahl's law for each group",
+            "memory of one core: sbc-bench; of all: "
+            + (
+                "STREAM (sci-pi.org.uk)"
+                if entry.shared_gb_s == STREAM_PI4
+                else f"{OF_WIRE} of its wires' rate, as STREAM reaches on other boards"
+            ),
+        ],
     }
+    if len(entry.components) == 1:
+        about["contention"] = [
+            "of cores side by side: their bytes by the memory's rate",
+            "its error: all that several threads do not divide may be shared",
+        ]
     if entry.gpu:
         what = "of ARM Compute Library's published times, another library's than pipeall's kernels"
         scaled = (

@@ -25,6 +25,7 @@ from ...planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_f
 from ...planning.uncertainty import four_of_five
 from ...planning.units import Unit, traits_of
 from . import regression
+from .cores import Cores, Traffic, between
 from .measured import Measured, mean_power, measured_from, median_contention
 from .modelled import Modelled
 from .price_list import PriceList
@@ -50,6 +51,7 @@ class BoardModel:
     error          unit -> how far off its times may be, of a network that was not measured; as in a profile. "big@int8"
                    is also what "big" computes a quantized network in
     contention_error  of the factors, likewise
+    cores          component -> what is known of one core of it; such a component has times of some of its cores, too
     about          where the figures come from
     report         what ``pipeall profile board`` measured beside them; not part of profiles
     """
@@ -66,6 +68,7 @@ class BoardModel:
     half_iqr_share: float = HALF_IQR_SHARE
     error: Mapping[str, float] = field(default_factory=dict)
     contention_error: float = 0.0
+    cores: Mapping[str, Cores] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
     report: Mapping[str, Any] = field(default_factory=dict)
 
@@ -140,9 +143,16 @@ class BoardModel:
         object.__setattr__(self, "pricing", {Unit.parse(unit): known for unit, known in self.pricing.items()})
 
     def units(self, graph: Graph) -> list[Unit]:
-        """All units that ``profile`` can tell of a network: its default, and the components in other precisions."""
-        precise = (Unit(name, None, precision) for name in self.components for precision in self.precisions(name))
-        return [*self._default_units(), *(unit for unit in precise if graph.quantized or unit.precision != "int8")]
+        """All units that ``profile`` can tell of a network: its default, other precisions, and some cores of each."""
+        precise = [Unit(name, None, precision) for name in self.components for precision in self.precisions(name)]
+        whole = [*self._default_units(), *(unit for unit in precise if graph.quantized or unit.precision != "int8")]
+        some = (
+            Unit(unit.component, count, unit.precision)
+            for unit in whole
+            if unit.component in self.cores and unit.cores is None
+            for count in range(1, self.components[unit.component].count + 1)
+        )
+        return [*whole, *some]
 
     def precisions(self, component: str) -> list[str]:
         """Those beside the default that a component has prices in; int8 is for quantized networks."""
@@ -151,8 +161,8 @@ class BoardModel:
     def profile(self, graph: Graph, units: Sequence[str] | None = None) -> Profile:
         """Times of every group of a network on units: measured where it is one of ``networks``, else predicted.
 
-        units: such as ["big@fp16", "little"]; default all in their default precision. Raises ArgumentError for one that
-        has no prices.
+        units: such as ["big@fp16", "little", "bigx1"]; default all components in their default precision. Raises
+        ArgumentError for one that has no prices.
 
         A measured group that spans several of ours is divided so that they add up to it. Network inputs and outputs
         are free but for the links. Groups that a unit's kind of device has no kernels for are marked,
@@ -163,10 +173,12 @@ class BoardModel:
             if name not in known:
                 part = name.precision and self.components.get(name.component)
                 lacks = f" (nothing known of its {part.core_type} in {name.precision})" if part else ""
-                lacks = " (whole components alone have times)" if name.cores else lacks
+                if name.cores and name.component not in self.cores:
+                    lacks = " (whole components alone have times)"
                 raise ArgumentError(f"unit {name!r}: expected one of the model {self.name}{lacks}: {', '.join(known)}")
         measured = next((network for network in self.networks if network.fits(graph)), None)
-        times = {unit: self._times(unit, ms, measured) for unit, ms in self._predicted(graph, names).items()}
+        predicted, traffic = self._predicted(graph, names)
+        times = {unit: self._times(unit, ms, measured) for unit, ms in predicted.items()}
         timed = measured.profile.units if measured else ()
         times = {unit: row if unit in timed else _able(graph, unit, row) for unit, row in times.items()}
         count = len(graph.groups)
@@ -175,11 +187,7 @@ class BoardModel:
             groups=tuple(group.name for group in graph.groups),
             crossing_bytes=crossing_bytes(graph),
             units=times,
-            contention={
-                unit: {other: (factor,) * count for other, factor in row.items()}
-                for unit, row in self.contention.items()
-            }
-            | (dict(measured.profile.contention) if measured else {}),
+            contention=self._contention(count, traffic) | (dict(measured.profile.contention) if measured else {}),
             same_pipeline=measured.profile.same_pipeline if measured else {},
             links=self.links,
             idle_w=self.idle_w,
@@ -207,20 +215,41 @@ class BoardModel:
 
     def _pricing(self, unit: Unit) -> tuple[Pricing, str]:
         """What prices a unit, and the precision that it is asked for."""
-        if unit in self.pricing:
-            return self.pricing[unit], ""
+        for name in (unit, unit.whole):
+            if name in self.pricing:
+                return self.pricing[name], ""
         return self.pricing[unit.component], unit.precision
 
-    def _predicted(self, graph: Graph, units: Iterable[Unit]) -> dict[Unit, np.ndarray]:
-        """unit -> the time of each group by the prices."""
-        works, predicted = {}, {}
+    def _predicted(self, graph: Graph, units: Iterable[Unit]) -> tuple[dict[Unit, np.ndarray], dict[Unit, Traffic]]:
+        """unit -> the time of each group by the prices; and the traffic of units of some cores."""
+        works, predicted, traffic = {}, {}, {}
         for unit in units:
             pricing, precision = self._pricing(unit)
             key = pricing.work_key(precision)
             if key not in works:
                 works[key] = pricing.work(graph, precision)
             predicted[unit] = pricing.group_ms(works[key], precision)
-        return predicted
+            if unit.cores is not None and unit not in self.pricing:
+                cores, count = self.cores[unit.component], self.components[unit.component].count
+                one = cores.one.group_ms(works[key], precision)
+                predicted[unit] = between(one, predicted[unit], unit.cores, count)
+                traffic[unit] = cores.traffic(works[key], predicted[unit], unit.cores)
+        return predicted, traffic
+
+    def _contention(self, count: int, traffic: Mapping[Unit, Traffic]) -> dict[str, dict[str, tuple[float, ...]]]:
+        """The factors of ``count`` groups: between components the board's, between cores of one by their traffic."""
+        table = {
+            unit: {other: (factor,) * count for other, factor in row.items()} for unit, row in self.contention.items()
+        }
+        for unit, own in traffic.items():
+            left = self.components[unit.component].count - unit.cores
+            beside = {
+                other: own.slowdown(its, left // other.cores)
+                for other, its in traffic.items()
+                if other.component == unit.component and other.cores <= left
+            }
+            table[unit] = {**table.get(unit.whole, table.get(unit.component, {})), **beside}
+        return table
 
     def _errors(self, graph: Graph, units: Iterable[Unit], measured: Measured | None) -> dict[str, float]:
         """unit -> its error, where it is known; of one without its own that of its component."""
@@ -230,7 +259,8 @@ class BoardModel:
             if measured and pricing.factor(precision) is None:
                 continue
             default = "" if unit.precision else pricing.default_precision(graph)
-            names = (Unit(unit.component, unit.cores, default) if default else unit, unit.component)
+            exact = Unit(unit.component, unit.cores, default) if default else unit
+            names = (exact, exact.whole, unit.component)
             if known := [self.error[name] for name in names if name in self.error]:
                 errors[unit] = known[0]
         return errors
@@ -279,6 +309,7 @@ class BoardModel:
         }
         modelled = {
             "step_prices": {unit: known.to_dict() for unit, known in lists.items()},
+            "cores": {name: known.to_dict() for name, known in self.cores.items()},
             "precision_factors": factors,
             "error": dict(self.error),
             "contention_error": self.contention_error,
@@ -322,6 +353,9 @@ class BoardModel:
         units, own = read.keys("prices"), read.keys("step_prices")
         if not (units or own) or any(_whole(unit) not in components for unit in (*units, *own)):
             raise read.fail("prices", "units of the components")
+        some = read.keys("cores")
+        if any(name not in own for name in some):
+            raise read.fail("cores", "components that have step_prices")
         factors: dict[str, dict[str, float]] = {}
         told = read.inside("precision_factors") if content.get("precision_factors") is not None else None
         for word in told.content if told else ():
@@ -343,6 +377,7 @@ class BoardModel:
             | {unit: PriceList.from_file(read.inside("step_prices", unit)) for unit in own},
             error={unit: error.number(unit) for unit in error.content},
             contention_error=read.number("contention_error") if content.get("contention_error") is not None else 0.0,
+            cores={name: Cores.from_file(read.inside("cores", name)) for name in some},
             errors=_table(read, "leave_one_out_errors", low=-1.0),
             mean_power_w={unit: power.number(unit) for unit in power.content},
             contention=contention,
