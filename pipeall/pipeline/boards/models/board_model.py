@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,14 @@ from ....arguments import path as path_of
 from ....errors import ArgumentError
 from ....files import JsonReader, naming, read_json, write_json
 from ....graph.ir import Graph
-from ...devices.device import Component, unsupported, unsupported_groups
+from ...devices.device import Component
 from ...planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_from, link_to_dict
 from ...planning.uncertainty import four_of_five
 from ...planning.units import Unit, traits_of
 from . import regression
-from .cores import Cores, Traffic, between
+from .cores import Cores, Traffic, between, side_by_side
 from .measured import Measured, mean_power, measured_from, median_contention
-from .modelled import Modelled
+from .modelled import Modelled, able
 from .price_list import PriceList
 from .pricing import Pricing
 from .regression import Regression
@@ -180,7 +179,7 @@ class BoardModel:
         predicted, traffic = self._predicted(graph, names)
         times = {unit: self._times(unit, ms, measured) for unit, ms in predicted.items()}
         timed = measured.profile.units if measured else ()
-        times = {unit: row if unit in timed else _able(graph, unit, row) for unit, row in times.items()}
+        times = {unit: row if unit in timed else able(graph, unit, row) for unit, row in times.items()}
         count = len(graph.groups)
         return Profile(
             network=graph.name,
@@ -241,14 +240,8 @@ class BoardModel:
         table = {
             unit: {other: (factor,) * count for other, factor in row.items()} for unit, row in self.contention.items()
         }
-        for unit, own in traffic.items():
-            left = self.components[unit.component].count - unit.cores
-            beside = {
-                other: own.slowdown(its, left // other.cores)
-                for other, its in traffic.items()
-                if other.component == unit.component and other.cores <= left
-            }
-            table[unit] = {**table.get(unit.whole, table.get(unit.component, {})), **beside}
+        for unit, row in side_by_side(traffic, {name: part.count for name, part in self.components.items()}).items():
+            table[unit] = {**table.get(unit.whole, table.get(unit.component, {})), **row}
         return table
 
     def _errors(self, graph: Graph, units: Iterable[Unit], measured: Measured | None) -> dict[str, float]:
@@ -387,17 +380,6 @@ class BoardModel:
             about=read.inside("about").content if content.get("about") is not None else {},
             report=read.inside("report").content if content.get("report") is not None else {},
         )
-
-
-def _able(graph: Graph, unit: Unit, times: UnitTimes) -> UnitTimes:
-    """The times with infinity for the groups that the unit's device cannot run, and why."""
-    ask = unsupported(traits_of(unit.component).device, unit.precision or None)
-    refused = unsupported_groups(graph, ask) if ask else {}
-    if not refused:
-        return times
-    ms = (inf if index in refused else value for index, value in enumerate(times.ms, 1))
-    spread = (0.0 if index in refused else value for index, value in enumerate(times.half_iqr_ms, 1))
-    return replace(times, ms=tuple(ms), half_iqr_ms=tuple(spread), refused={**refused, **times.refused})
 
 
 def _whole(unit: str) -> Unit | None:

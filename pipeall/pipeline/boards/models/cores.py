@@ -7,12 +7,14 @@ where they would read and write more than it can, and by no more than that.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ....files import JsonReader
+from ...planning.units import Unit
 from .price_list import FEATURES, GroupWork, PriceList
 
 WEIGHTS, MOVED = FEATURES.index("ms_per_mb_weights"), FEATURES.index("ms_per_mb_written") + 1
@@ -79,3 +81,21 @@ def between(one: np.ndarray, all_: np.ndarray, cores: int, count: int) -> np.nda
     if count == 1:
         return one
     return all_ + (one - all_) * (1 / cores - 1 / count) / (1 - 1 / count)
+
+
+def side_by_side(
+    traffic: Mapping[Unit, Traffic], counts: Mapping[str, int]
+) -> dict[Unit, dict[Unit, tuple[float, ...]]]:
+    """unit -> other unit of the component -> factors, while as many of the others run as the cores left allow.
+
+    counts  component -> its cores
+    """
+    found: dict[Unit, dict[Unit, tuple[float, ...]]] = {}
+    for unit, own in traffic.items():
+        left = counts[unit.component] - unit.cores
+        found[unit] = {
+            other: own.slowdown(its, left // other.cores)
+            for other, its in traffic.items()
+            if other.component == unit.component and other.cores <= left
+        }
+    return found

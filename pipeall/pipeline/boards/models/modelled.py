@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, ClassVar, NoReturn
 
 from ...._kernels.peak import Peak
 from ....errors import DeviceError
 from ....files import JsonReader
+from ....graph.ir import Graph
 from ....steps import Lowered
-from ...devices.device import Device
+from ...devices.device import Device, unsupported, unsupported_groups
+from ...planning.profile import UnitTimes
+from ...planning.units import Unit, traits_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +69,14 @@ class Modelled(Device):
 
     def _absent(self) -> DeviceError:
         return DeviceError(f"{self.description}: expected a device of this machine, got the model of one")
+
+
+def able(graph: Graph, unit: Unit, times: UnitTimes) -> UnitTimes:
+    """The times with infinity for the groups that the unit's device cannot run, and why."""
+    ask = unsupported(traits_of(unit.component).device, unit.precision or None)
+    refused = unsupported_groups(graph, ask) if ask else {}
+    if not refused:
+        return times
+    ms = (inf if index in refused else value for index, value in enumerate(times.ms, 1))
+    spread = (0.0 if index in refused else value for index, value in enumerate(times.half_iqr_ms, 1))
+    return replace(times, ms=tuple(ms), half_iqr_ms=tuple(spread), refused={**refused, **times.refused})
