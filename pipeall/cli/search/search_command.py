@@ -51,12 +51,16 @@ from .search_text import halves_lines, precision_lines, result_line, show
 @profile_option("Plan from this profile; default: measure one now.")
 @units_option
 @click.option(
-    "--objective", type=click.Choice(["throughput", "latency", "energy"]), default="throughput", show_default=True
+    "--objective",
+    type=click.Choice(["throughput", "latency", "energy"]),
+    default="throughput",
+    show_default=True,
+    help="latency: of one frame at a time.",
 )
 @click.option("--precisions", type=Precisions(), help="Run each stage in the fastest of these: fp32,fp16,int8,mixed.")
 @click.option("--max-error", type=click.FloatRange(0), help="With --precisions: relative error of the outputs.")
 @positive_option("--max-latency-ms", help="With throughput: of one frame.")
-@positive_option("--min-fps", help="With latency or energy.")
+@positive_option("--min-fps", help="With latency or energy: the rate of frames.")
 @floating_option
 @click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="How many plans to show.")
 @click.option(
