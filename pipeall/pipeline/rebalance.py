@@ -161,7 +161,14 @@ class Drift:
         values = {self._first: _predicted(drifted, self._first, goal)} | self._tried | {self.plan: present}
         try:
             result = search(
-                self.graph, drifted, goal.objective, **goal.limits, units=self._units, cores=self._cores, top=1
+                self.graph,
+                drifted,
+                goal.objective,
+                **goal.limits,
+                units=self._units,
+                cores=self._cores,
+                top=1,
+                plans="pipelines",
             )
         except ArgumentError:  # none keeps the limits any more
             return min(values.items(), key=lambda item: item[1])

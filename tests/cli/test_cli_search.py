@@ -22,10 +22,10 @@ CONFIGURATIONS = 2 + 2 * 3  # of quick_net on two units: each alone, and both or
 
 def test_search_on_a_model_shows_what_the_library_finds(tmp_path):
     path = tmp_path / "plan.json"
-    found = document("search", "squeezenet", "--board", "a311d-armcl", "--top", "4", "-o", path)
+    found = document("search", "squeezenet", "--board", "a311d-armcl", "--top", "4", "--plans", "pipelines", "-o", path)
     graph = ZOO["squeezenet"]()
     profile = Board.load("a311d-armcl").model.profile(graph)
-    expected = find(graph, profile, top=4)
+    expected = find(graph, profile, top=4, plans="pipelines")
     assert [row["plan"] for row in found["ranked"]] == [str(choice.plan) for choice in expected.ranked]
     assert [row["period_ms"] for row in found["ranked"]] == sorted(row["period_ms"] for row in found["ranked"])
     for row in found["ranked"] + found["pareto"]:
@@ -41,6 +41,19 @@ def test_search_on_a_model_shows_what_the_library_finds(tmp_path):
     saved = json.loads(path.read_text())
     assert saved["predicted"]["period_ms"] == pytest.approx(found["ranked"][0]["period_ms"], abs=1e-4)
     assert "measured" not in saved
+
+
+def test_plans_of_any_kind_are_ranked_by_a_simulation(tmp_path):
+    path = tmp_path / "plan.json"
+    found = document("search", "alexnet", "--board", "a311d", "--stages", "4", "-o", path)
+    graph = ZOO["alexnet"]()
+    expected = find(graph, Board.load("a311d").model.profile(graph), stages=4)
+    assert [row["plan"] for row in found["ranked"]] == [str(choice.plan) for choice in expected.ranked]
+    assert str(Plan.load(path, graph)) == found["best"] and found["bound_ms"] == expected.bound_ms
+    rates = [row["simulated"]["fps"] for row in found["ranked"] if "simulated" in row]
+    assert rates[0] > 0.995 * max(rates) and rates[0] > 1.1 * 1000 / found["parallel"]["period_ms"]
+    plain = document("search", "alexnet", "--board", "a311d", "--no-floating", "--max-latency-ms", "35")
+    assert not any("~" in row["plan"] or row["latency_ms"] > 35 for row in plain["ranked"])
 
 
 @two_clusters

@@ -45,7 +45,7 @@ def cold(name):
     """A zoo network, its profile on the A311D, and its best plan there."""
     graph = zoo_net(name)
     profile = Board.load("a311d-armcl").model.profile(graph)
-    return graph, profile, search(graph, profile, top=1).best
+    return graph, profile, search(graph, profile, top=1, plans="pipelines").best
 
 
 @pytest.mark.parametrize("share", [0.002, 0.01])
@@ -122,7 +122,7 @@ def test_a_plan_that_moves_keeps_its_objective(name):
 def test_a_plan_that_moves_keeps_its_limits(tmp_path):
     graph, profile, fastest = cold("squeezenet")
     single = search(graph, profile, "latency").ranked[0].prediction.latency_ms
-    search(graph, profile, max_latency_ms=1.3 * single).best.save(tmp_path / "plan.json")
+    search(graph, profile, max_latency_ms=1.3 * single, plans="pipelines").best.save(tmp_path / "plan.json")
     plan = Plan.load(tmp_path / "plan.json", graph)
     assert plan.goal.max_latency_ms == 1.3 * single and plan.goal.objective == "throughput"
     hot = drifted(profile, {"gpu": 0.5})

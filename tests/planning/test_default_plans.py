@@ -34,7 +34,7 @@ def test_default_plan_of_a_measured_network(net, board, keeping, monkeypatch):
     assert default_plan(net, board)[1].endswith("no profile is kept")
     profile = pipeall.profile(net, board, seconds=0.05)
     plan, why = default_plan(net, board)
-    best = pipeall.search(net, profile, cores={"big": 1, "little": 1}).ranked[0]
+    best = pipeall.search(net, profile, cores={"big": 1, "little": 1}, plans="pipelines").ranked[0]
     assert (plan, plan.network) == (best.plan, ("quick", 4)) and "by its profile, measured 20" in why
     with Pipeline(net, board=board) as pipe:
         assert pipe.plan == best.plan and "by its profile" in repr(pipe)
@@ -149,7 +149,7 @@ def test_plans_of_another_precision_and_of_all_cores_run_to_make_sure(net, board
 
 
 def test_verify_runs_the_best_plans(net, board):
-    found = pipeall.search(net, measured_here(net, board, big=0.1, little=0.1))
+    found = pipeall.search(net, measured_here(net, board, big=0.1, little=0.1), plans="pipelines")
     turns = []
     verified = pipeall.verify(found, board, top=3, seconds=0.05, progress=lambda *turn: turns.append(turn))
     assert turns[-1] == ("verifying", 20, 20) and len(turns) == 20

@@ -78,15 +78,18 @@ def test_a_plan_worked_out_by_hand():
     assert [(str(move.plan), move.prediction.period_ms) for move in found.moves] == [("big-gpu:1", 6.0)]
     assert str(found.next_best[0].plan) == "gpu-big:2"  # 3 and 4 ms
     assert "big-gpu:2" not in [str(choice.plan) for choice in found.next_best]
-    assert found.lines()[:6] == [
+    assert found.lines()[:9] == [
         "big-gpu:2: 125.00 FPS, period 8.00 ms, latency 12.00 ms",
-        "bottleneck: stage 1 on big; balance 75% (mean / slowest stage)",
+        "bottleneck: stage 1 on big; balance 75% (mean / slowest unit)",
         "  big        groups   1-2        8.00 ms = 4.00 alone + 4.00 contention + 0.00 receiving + 0.00 sending",
         "  gpu        groups   3-3        4.00 ms = 4.00 alone + 0.00 contention + 0.00 receiving + 0.00 sending",
         "without contention and hand-over: 4.00 ms (-50.0%)",
         "if the units' rates alone added up: 3.23 ms (-59.6%)",
+        "if their rates beside each other did: 4.42 ms (-44.7%)",
+        "bound of all plans of these units: 3.50 ms (-56.2%); the plan reaches 44% of its throughput",
+        "good at, compared: big 3; gpu 1-2",
     ]
-    assert found.lines()[6:8] == [
+    assert found.lines()[9:11] == [
         "a cut moved (period): big-gpu:1: 6.00 ms (-25.0%), latency 10.00 ms",
         "next best (period): gpu-big:2: 4.00 ms (-50.0%), latency 7.00 ms",
     ]
@@ -120,6 +123,15 @@ def parts(profile):
     return replace(profile, units={"bigx1": replace(profile.units["big"], ms=(4.0, 4.0))})
 
 
-def test_independent_lanes_are_refused():
-    with pytest.raises(ArgumentError, match="plan big[+]gpu: expected a pipeline"):
-        explain(random_profile(chain(3)), Plan.parse("big+gpu"))
+def test_lanes_and_a_unit_of_two_stages():
+    """big takes 1 + 1 ms of 4 groups in two stages, gpu 2 x 2 between; little all four in 16 ms beside them."""
+    units = {unit: UnitTimes((ms,) * 4, (0.0,) * 4) for unit, ms in dict(big=1.0, gpu=2.0, little=4.0).items()}
+    profile = replace(random_profile(chain(4), loaded=False), units=units)
+    found = explain(profile, Plan.parse("(big-gpu-big:1,3)+little"))
+    assert [stage.total_ms for stage in found.stages] == [1.0, 4.0, 1.0, 16.0]
+    assert found.prediction.period_ms == found.ideal_ms == pytest.approx(1 / (1 / 4 + 1 / 16))
+    assert (found.bottleneck, found.balance, found.moves) == (3, 1.0, ())
+    assert found.rates_ms == found.loaded_rates_ms == found.bound_ms == pytest.approx(1 / (1 / 4 + 1 / 8 + 1 / 16))
+    found = explain(profile, Plan.parse("big-gpu-big:1,3"))
+    assert (found.bottleneck, found.balance) == (1, 3 / 4)
+    assert explain(profile, Plan.parse("big-gpu-big:1,2")).bottleneck == 2  # of big's 3 ms

@@ -1,6 +1,7 @@
 """Searching for plans against brute force: every configuration one by one, through ``predict``."""
 
 from dataclasses import replace
+from functools import partial
 from math import comb, factorial
 
 import pytest
@@ -29,6 +30,8 @@ from pipeall.pipeline.planning.profile import Profile, UnitTimes
 from pipeall.pipeline.planning.search import search
 from pipeall.pipeline.planning.stage_tables import StageTables, handovers
 from pipeall.pipeline.planning.units import unit_sets
+
+pipelines = partial(search, plans="pipelines")
 
 TABLE_1 = dict(alexnet=126, googlenet=396, mobilenet=2106, resnet50=816, squeezenet=918)
 PARTS = ("big", "bigx1", "bigx2", "little", "gpu")
@@ -64,7 +67,7 @@ def middle(values: list[float], share: float) -> float:
 def test_counts_of_configurations_are_those_of_table_1(name):
     """Paper 001, Table 1: three stages. Two stages have 3 x 2 orders and N cuts each."""
     graph = zoo_net(name)
-    found = search(graph, random_profile(graph))
+    found = pipelines(graph, random_profile(graph))
     assert found.evaluated == {1: 3, 2: 6 * len(graph.cuts), 3: TABLE_1[name]}
     assert found.covered == {}
 
@@ -78,10 +81,10 @@ def test_three_units_against_brute_force(profile: Profile, objective: str, share
     everything = all_choices(profile)
     choices = [choice for choice in everything if possible(choice)]
     if objective == "energy" and not energy:
-        assert "expected a profile with power" in raised(search, graph, profile, objective)
+        assert "expected a profile with power" in raised(pipelines, graph, profile, objective)
         objective = "throughput"
     if not choices:
-        assert raised(search, graph, profile, objective).startswith("no plan for chain")
+        assert raised(pipelines, graph, profile, objective).startswith("no plan for chain")
         return
     if objective == "throughput":
         limit = middle([choice.prediction.latency_ms for choice in choices], share)
@@ -92,14 +95,14 @@ def test_three_units_against_brute_force(profile: Profile, objective: str, share
         options = {"min_fps": 1000 / limit}
         within = [c for c in choices if c.prediction.period_ms <= limit * (1 + WITHIN)]
 
-    free = search(graph, profile, objective, top=top)
+    free = pipelines(graph, profile, objective, top=top)
     assert [str(choice.plan) for choice in free.ranked] == best_first(choices, objective, energy)[:top]
     assert all(choice in choices for choice in free.ranked)
     assert sum(free.evaluated.values()) == len(everything)
     assert {criteria(choice, energy) for choice in free.pareto} == undominated(
         {criteria(choice, energy) for choice in choices}
     )
-    limited = search(graph, profile, objective, top=top, **options)
+    limited = pipelines(graph, profile, objective, top=top, **options)
     assert [str(choice.plan) for choice in limited.ranked] == best_first(
         within, objective, energy, (profile.idle_w, limit)
     )[:top]
@@ -171,9 +174,9 @@ def test_parts_of_a_component_against_brute_force(profile: Profile, objective: s
     if objective == "energy" and not energy:
         objective = "throughput"
     if not choices:
-        assert raised(search, graph, profile, objective, cores=cores).startswith("no plan for chain")
+        assert raised(pipelines, graph, profile, objective, cores=cores).startswith("no plan for chain")
         return
-    found = search(graph, profile, objective, cores=cores, top=1000)
+    found = pipelines(graph, profile, objective, cores=cores, top=1000)
     assert sum(found.evaluated.values()) + sum(found.covered.values()) == len(everything)
     value = VALUE[objective]
     best = min(criteria(choice, energy)[value] for choice in choices)
@@ -185,14 +188,14 @@ def test_parts_of_a_component_against_brute_force(profile: Profile, objective: s
     assert listed >= {str(choice.plan) for choice in choices if len(choice.plan.units) <= 3} or len(listed) == 1000
 
     latency = middle([choice.prediction.latency_ms for choice in choices], share)
-    capped = search(graph, profile, cores=cores, max_latency_ms=latency).ranked[0].prediction
+    capped = pipelines(graph, profile, cores=cores, max_latency_ms=latency).ranked[0].prediction
     within = [c.prediction.period_ms for c in choices if c.prediction.latency_ms <= latency * (1 + WITHIN)]
     assert capped.period_ms == pytest.approx(min(within), rel=WITHIN)
     assert capped.latency_ms <= latency * (1 + WITHIN)
 
     if energy:
         period = middle([choice.prediction.period_ms for choice in choices], share)
-        thrifty = search(graph, profile, "energy", cores=cores, min_fps=1000 / period).ranked[0]
+        thrifty = pipelines(graph, profile, "energy", cores=cores, min_fps=1000 / period).ranked[0]
         within = [c for c in choices if c.prediction.period_ms <= period * (1 + WITHIN)]
         least = min(at_rate(c, profile.idle_w, period) for c in within)
         assert at_rate(thrifty, profile.idle_w, period) == pytest.approx(least, rel=WITHIN)
@@ -219,7 +222,7 @@ def test_configurations_covered_are_counted_by_a_closed_formula():
     """bigx1 twice, bigx2 and gpu on 9 groups: 4! / 2! orders, C(8, 3) cuts; bigx1 four times and gpu: 5 orders."""
     profile = random_profile(chain(9), ("bigx1", "bigx2", "gpu"))
     four = factorial(4) // 2 * comb(8, 3)
-    assert search(chain(9), profile, cores={"big": 4}).covered == {
+    assert pipelines(chain(9), profile, cores={"big": 4}).covered == {
         4: four + comb(8, 3) + 4 * comb(8, 3),  # bigx1 bigx1 bigx2 gpu; bigx1 x 4; bigx1 x 3 and gpu
         5: 5 * comb(8, 4),
     }
@@ -232,7 +235,7 @@ def test_leaving_a_weak_unit_out_wins():
     groups = 6
     units = {unit: UnitTimes((ms,) * groups, (0.0,) * groups) for unit, ms in dict(big=3, gpu=3, little=50).items()}
     slow = {"big": {"little": (1.5,) * groups}, "gpu": {"little": (1.2,) * groups}}
-    found = search(chain(6), replace(random_profile(chain(6), loaded=False), units=units, contention=slow))
+    found = pipelines(chain(6), replace(random_profile(chain(6), loaded=False), units=units, contention=slow))
     assert str(found.best) == "big-gpu:3" and found.ranked[0].prediction.period_ms == 9
     assert [str(choice.plan) for choice in found.ranked[:4]] == ["big-gpu:3", "gpu-big:3", "big-gpu:2", "big-gpu:4"]
 
@@ -259,13 +262,13 @@ def test_teams():
 
 def test_units_choose_what_may_be_used():
     profile = random_profile(chain(5), PARTS)
-    found = search(chain(5), profile, units=["G", "little", "gpu"])
+    found = pipelines(chain(5), profile, units=["G", "little", "gpu"])
     assert found.evaluated == {1: 2, 2: 2 * 4}
     assert {unit for choice in found.ranked for unit in choice.plan.units} == {"gpu", "little"}
-    assert search(chain(5), profile, units=["Bx1"], cores={"B": 2}).evaluated == {1: 1, 2: 4}
+    assert pipelines(chain(5), profile, units=["Bx1"], cores={"B": 2}).evaluated == {1: 1, 2: 4}
     for units, got in ((["mid"], "mid"), ([], "none")):
         with pytest.raises(ArgumentError, match=f"units: expected some of the profile .*, got {got}"):
-            search(chain(5), profile, units=units)
+            pipelines(chain(5), profile, units=units)
 
 
 def test_given_power_takes_the_place_of_the_profiles():
@@ -273,17 +276,17 @@ def test_given_power_takes_the_place_of_the_profiles():
     times = {unit: UnitTimes((2.0, 2.0), (0.0, 0.0), (9.0, 9.0)) for unit in ("big", "gpu", "bigx1")}
     profile = replace(random_profile(chain(2), loaded=False, power=True), units=times)
     power = {"idle": 2.0, "B": 6.0, "gpu": 3.0}
-    found = search(chain(2), profile, "energy", power=power, top=20)
+    found = pipelines(chain(2), profile, "energy", power=power, top=20)
     energies = {str(choice.plan): choice.prediction.energy_mj for choice in found.ranked}
     assert energies["big"] == energies["bigx1"] == pytest.approx(4 * 6)
     assert energies["gpu"] == pytest.approx(4 * 3)
     assert energies["big-gpu:1"] == pytest.approx(2 * 2 + 2 * 4 + 2 * 1)
     with pytest.raises(ArgumentError, match="'energy': expected a profile with power, this one has none of unit 'gpu'"):
-        search(chain(2), profile, "energy", power={"idle": 2.0, "big": 6.0})
+        pipelines(chain(2), profile, "energy", power={"idle": 2.0, "big": 6.0})
     with pytest.raises(ArgumentError, match="expected a profile with power, this one has none of the idle board"):
-        search(chain(2), profile, "energy", power={"big": 2.0, "gpu": 6.0})
+        pipelines(chain(2), profile, "energy", power={"big": 2.0, "gpu": 6.0})
     with pytest.raises(ArgumentError, match="power of gpu: expected a finite number of at least 0, got -1"):
-        search(chain(2), profile, "energy", power={"gpu": -1})
+        pipelines(chain(2), profile, "energy", power={"gpu": -1})
 
 
 def test_least_energy_at_a_rate_differs_from_that_at_full_speed():
@@ -292,22 +295,22 @@ def test_least_energy_at_a_rate_differs_from_that_at_full_speed():
     """
     units = {"big": UnitTimes((10.0,), (0.0,), (12.0,)), "little": UnitTimes((20.0,), (0.0,), (10.5,))}
     profile = replace(random_profile(chain(1), loaded=False), units=units, idle_w=10.0)
-    assert str(search(chain(1), profile, "energy").best) == "big"
-    assert str(search(chain(1), profile, "energy", min_fps=50).best) == "little"
-    assert str(search(chain(1), profile, "energy", min_fps=51).best) == "big"
+    assert str(pipelines(chain(1), profile, "energy").best) == "big"
+    assert str(pipelines(chain(1), profile, "energy", min_fps=50).best) == "little"
+    assert str(pipelines(chain(1), profile, "energy", min_fps=51).best) == "big"
 
 
 def test_opencl_devices_are_never_next_to_each_other():
     """Of the four orders of two units and the six of three, four have a gpu next to another."""
     units = ("big", "gpu", "gpu1")
     profile = random_profile(chain(4), units)
-    found = search(chain(4), profile, top=100)
+    found = pipelines(chain(4), profile, top=100)
     plans = [choice.plan.units for choice in found.ranked]
     assert len(plans) == 3 + 4 * 3 + 2 * 3 and {("gpu", "big", "gpu1"), ("gpu1", "big", "gpu")} <= set(plans)
     beside = {("gpu", "gpu1"), ("gpu1", "gpu")}
     assert not any(beside & set(zip(order, order[1:], strict=False)) for order in plans)
     four = random_profile(chain(6), ("big", "little", "gpu", "gpu1"))
-    order = search(chain(6), four).best.units
+    order = pipelines(chain(6), four).best.units
     assert not beside & set(zip(order, order[1:], strict=False))
     check_dynamic(four, ("big", "little", "gpu", "gpu1"), team_choices(four, ("big", "little", "gpu", "gpu1")), 0.5)
 
@@ -322,27 +325,27 @@ def test_a_group_without_a_unit_is_named():
         match=r"no plan for chain3: expected a unit for group 2 conv1 \(and 1 more\), "
         "got big: big has no memory; gpu: gpu has no memory",
     ):
-        search(chain(3), replace(profile, units=units))
+        pipelines(chain(3), replace(profile, units=units))
     units = {
         "big": UnitTimes((1.0, INF, 1.0), (0.0,) * 3),
         "gpu": UnitTimes((INF, 1.0, INF), (0.0,) * 3),
     }
     with pytest.raises(ArgumentError, match="can each run consecutive groups; big not groups 2; gpu not groups 1, 3"):
-        search(chain(3), replace(profile, units=units))
+        pipelines(chain(3), replace(profile, units=units))
 
 
 @pytest.mark.parametrize("units", [THREE, ("bigx1", "bigx2", "little", "gpu")])
 def test_limits_out_of_reach_say_what_is_within(units):
     profile, options = random_profile(chain(8), units), {"cores": {"big": 3}}
-    least = min(choice.prediction.latency_ms for choice in search(chain(8), profile, **options).pareto)
-    most = search(chain(8), profile, **options).ranked[0].prediction.fps
+    least = min(choice.prediction.latency_ms for choice in pipelines(chain(8), profile, **options).pareto)
+    most = pipelines(chain(8), profile, **options).ranked[0].prediction.fps
     with pytest.raises(ArgumentError, match=f"max_latency_ms: expected at least {least:.3f}, .* got 0.5"):
-        search(chain(8), profile, max_latency_ms=0.5, **options)
+        pipelines(chain(8), profile, max_latency_ms=0.5, **options)
     with pytest.raises(ArgumentError, match=f"min_fps: expected at most {most:.3f}, .* got 100000.0"):
-        search(chain(8), profile, "latency", min_fps=1e5, **options)
+        pipelines(chain(8), profile, "latency", min_fps=1e5, **options)
     # what is named is within reach
-    assert search(chain(8), profile, max_latency_ms=least, **options).ranked[0].prediction.latency_ms == least
-    assert search(chain(8), profile, "latency", min_fps=most, **options).ranked[0].prediction.fps >= most
+    assert pipelines(chain(8), profile, max_latency_ms=least, **options).ranked[0].prediction.latency_ms == least
+    assert pipelines(chain(8), profile, "latency", min_fps=most, **options).ranked[0].prediction.fps >= most
 
 
 @pytest.mark.parametrize(
@@ -365,19 +368,19 @@ def test_limits_out_of_reach_say_what_is_within(units):
 )
 def test_wrong_arguments_are_named(arguments, message):
     with pytest.raises(ArgumentError, match=message):
-        search(chain(4), random_profile(chain(4)), **arguments)
+        pipelines(chain(4), random_profile(chain(4)), **arguments)
 
 
 def test_a_profile_of_another_network_is_refused():
     with pytest.raises(ArgumentError, match="profile of chain4 with 4 groups: expected one of chain5 with 5 groups"):
-        search(chain(5), random_profile(chain(4)))
+        pipelines(chain(5), random_profile(chain(4)))
 
 
 def test_a_network_of_one_group_runs_on_one_unit():
-    found = search(chain(1), random_profile(chain(1)))
+    found = pipelines(chain(1), random_profile(chain(1)))
     assert found.evaluated == {1: 3} and len(found.ranked) == 3
 
 
 def test_the_same_search_finds_the_same():
     profile = random_profile(chain(8), PARTS, power=True, ties=True)
-    assert search(chain(8), profile) == search(chain(8), profile)
+    assert pipelines(chain(8), profile) == pipelines(chain(8), profile)

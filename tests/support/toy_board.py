@@ -51,7 +51,7 @@ def drifted(profile, factors):
 
 
 def best_period_ms(graph, profile):
-    return search(graph, profile, top=1).ranked[0].prediction.period_ms
+    return search(graph, profile, top=1, plans="pipelines").ranked[0].prediction.period_ms
 
 
 def period_ms(profile, plan):

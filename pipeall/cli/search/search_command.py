@@ -21,15 +21,16 @@ from ...pipeline.measuring.profiler import real_units
 from ...pipeline.measuring.search_run import Outcome, Request, half_precision, run_search
 from ...pipeline.measuring.trial import random_frame
 from ...pipeline.measuring.verify import VERIFIED, Verified
+from ...pipeline.planning.partitions import MAX_STAGES
 from ...pipeline.planning.plan import Goal
 from ...pipeline.planning.profile import Profile
+from ...pipeline.planning.search import MAX_STAGES_GIVEN, PLANS
 from ..model_argument import load_model
 from ..options import (
     Command,
     Precisions,
     board_option,
     file_option,
-    floating_option,
     json_option,
     model_argument,
     model_options,
@@ -61,7 +62,21 @@ from .search_text import halves_lines, precision_lines, result_line, show
 @click.option("--max-error", type=click.FloatRange(0), help="With --precisions: relative error of the outputs.")
 @positive_option("--max-latency-ms", help="With throughput: of one frame.")
 @positive_option("--min-fps", help="With latency or energy: the rate of frames.")
-@floating_option
+@click.option(
+    "--plans",
+    type=click.Choice(PLANS),
+    default="all",
+    show_default=True,
+    help="all: components in several stages, lanes. pipelines: one stage each.",
+)
+@click.option("--floating/--no-floating", default=None, help="Cuts that float; default with all, for throughput.")
+@click.option(
+    "--stages",
+    type=click.IntRange(1, MAX_STAGES_GIVEN),
+    default=MAX_STAGES,
+    show_default=True,
+    help="The most in a lane where components come several times.",
+)
 @click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="How many plans to show.")
 @click.option(
     "--verify", "verified", type=click.IntRange(0), help=f"How many of them to run; default {VERIFIED}, of a model 0."
@@ -82,7 +97,9 @@ def search(
     max_error: float | None,
     max_latency_ms: float | None,
     min_fps: float | None,
-    floating: bool,
+    plans: str,
+    floating: bool | None,
+    stages: int,
     top: int,
     verified: int | None,
     seconds: float,
@@ -96,7 +113,7 @@ def search(
 
     \b
     pipeall search squeezenet -o plan.json
-    pipeall search googlenet --board a311d --floating
+    pipeall search googlenet --board a311d --plans pipelines --floating
     pipeall search net.onnx --profile net.json --max-latency-ms 50
     pipeall search resnet50 --board a311d --objective energy --min-fps 5
     pipeall search squeezenet --units big,little --measure-all every.json
@@ -105,12 +122,10 @@ def search(
     """
     if plot:
         from .search_plot import draw_plans  # before anything is measured in vain
+    goal = Goal(objective, max_latency_ms, min_fps)
+    _check_goal(goal, floating, all_path is not None)
     if profile_path is not None and board is not None:
         raise ArgumentError("--profile: expected no --board beside it, the profile has the times")
-    if floating and objective != "throughput":
-        raise ArgumentError(f"--floating: expected objective throughput, got {objective}")
-    if all_path and (objective, max_latency_ms) != ("throughput", None):
-        raise ArgumentError("--measure-all: expected objective throughput without a limit, it looks for the fastest")
     if max_error is not None and (precisions is None or board is not None):
         raise ArgumentError("--max-error: expected --precisions beside it and no --board: a model computes nothing")
     graph, there = load_model(model, input_shape, finer), load_board(board)
@@ -118,7 +133,7 @@ def search(
     every = open_measurements(all_path, graph, there) if all_path else None
     choice = _allowed(graph, there, unit_names(units), precisions, max_error) if precisions else None
     names = list(choice.units) if choice else unit_names(units)
-    asked = Request(Goal(objective, max_latency_ms, min_fps), names, floating, top, verified, every, seconds)
+    asked = Request(goal, names, plans, floating, stages, top, verified, every, seconds)
     with progress() as bar:
         profile = given or measured(graph, there, names, seconds, bar)
         with tracked(bar, graph.name) as show_progress:
@@ -131,6 +146,14 @@ def search(
         if plot:
             files.callback(draw_plans, plot, *_drawn(graph, asked, outcome))
         _print(graph, there, asked, outcome, choice, as_json)
+
+
+def _check_goal(goal: Goal, floating: bool | None, every: bool) -> None:
+    """Raises ArgumentError for cuts that are to float, or a run of every plan, with a goal that has none."""
+    if floating and goal.objective != "throughput":
+        raise ArgumentError(f"--floating: expected objective throughput, got {goal.objective}")
+    if every and (goal.objective, goal.max_latency_ms) != ("throughput", None):
+        raise ArgumentError("--measure-all: expected objective throughput without a limit, it looks for the fastest")
 
 
 def _print(graph: Graph, board: Board, asked: Request, outcome: Outcome, choice: Allowed | None, as_json: bool) -> None:
@@ -175,6 +198,8 @@ def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> di
         "simpler": result.simpler and result.simpler.to_dict(),
         "sure": result.sure,
         "parallel": result.parallel and result.parallel.to_dict(),
+        "bound_ms": result.bound_ms,
+        "gap": result.gap,
         "parallel_verified": parallel.to_dict() if isinstance(parallel, Verified) else parallel,
         "verified": [row.to_dict() for row in outcome.checked],
         "refused": dict(ran.refused) if ran else {},

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple, replace
 from typing import Any
 
 from ...pipeline.boards.board import Board
 from ...pipeline.boards.profile_cache import measured_on
 from ...pipeline.measuring.precision import Allowed
 from ...pipeline.measuring.search_run import Outcome, Request
-from ...pipeline.measuring.verify import Verified, tied
+from ...pipeline.measuring.verify import Verified, given_up, tied
 from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.plan_table import PredictedPlan
 from ...pipeline.planning.profile import Profile, disturbed
@@ -26,12 +27,12 @@ SURE = (
     "the best plan of fewer stages."
 )
 TIED = (
-    "{first} comes first: {best} measured better, but within the spread of both, and has more stages or takes longer."
+    "{first} comes first: {best} measured better, but within the spread of both, and has more stages or takes longer. "
+    "That gives up {measured:.1%} as measured, {predicted:.1%} as predicted."
 )
-PARALLEL = (
-    "All independently, {plan}: {figures}. Take {more} for throughput alone; "
-    "a pipeline gives frames at even times, and none waits for the slowest component."
-)
+PARALLEL = "All independently, {plan}: {figures}. Take {more} for throughput alone."
+BOUND = "No plan of up to {stages} stages a lane does more than {fps:.1f} FPS, {gap:.1%} more than the first."
+DELIVERED = [">simulated FPS", ">delivered ms, p50", ">p99"]
 
 
 def show(outcome: Outcome, asked: Request, board: Board) -> None:
@@ -41,6 +42,8 @@ def show(outcome: Outcome, asked: Request, board: Board) -> None:
     rate = f" at {asked.goal.rate:g} FPS" if asked.goal.rate else ""
     title = f"{profile.network}: best of {count:,} plans for {asked.goal.objective}{rate}, predicted"
     _show_predicted(title, result.ranked[: asked.top], profile, asked.goal.rate)
+    if result.bound_ms:
+        print_text(BOUND.format(stages=asked.stages, fps=1000 / result.bound_ms, gap=1 / (1 - result.gap) - 1))
     if result.sure is not None:
         better, simpler = BETTER[asked.goal.objective], result.simpler.plan
         print_text(SURE.format(share=result.sure, best=result.best, better=better, simpler=simpler))
@@ -97,7 +100,8 @@ def _show_predicted(title: str, choices: Sequence[PredictedPlan], profile: Profi
     """The table of predicted plans, with their energy at ``rate`` too; without columns of what is not known."""
     energy = any(choice.prediction.energy_mj is not None for choice in choices)
     energies = [ENERGY, *([f">mJ at {rate:g} FPS"] if rate else [])] if energy else []
-    headings = [*PREDICTED, *energies, *([LIKELY] if profile.error else [])]
+    simulated = any(choice.delivered for choice in choices)
+    headings = [*PREDICTED, *energies, *([LIKELY] if profile.error else []), *(DELIVERED if simulated else [])]
     rows = []
     for choice in choices:
         prediction = choice.prediction
@@ -108,6 +112,9 @@ def _show_predicted(title: str, choices: Sequence[PredictedPlan], profile: Profi
             figures += [None if value is None else f"{value:.1f}" for value in mj]
         if likely := interval(profile, choice.plan):
             figures.append(fps_text(likely))
+        if simulated:
+            done = astuple(choice.delivered) if choice.delivered else ()
+            figures += [f"{value:.2f}" for value in done] or [None] * len(DELIVERED)
         rows.append((choice.plan, *figures))
     print_table(title, headings, rows)
 
@@ -143,7 +150,16 @@ def _show_checked(checked: Sequence[Verified], asked: Request) -> None:
     load = "at full load" if asked.goal.queue else "without queueing"
     print_table(f"Run for real {load}, best first: period and latency", headings, rows)
     if best := tied(asked.goal, checked):
-        print_text(TIED.format(first=checked[0].plan, best=best.plan))
+        first, value = checked[0], replace(asked.goal, max_latency_ms=None, min_fps=None).value
+        figures = [value(row.trial.period_ms, row.latency_ms, 0.0) for row in (first, best)]
+        print_text(
+            TIED.format(
+                first=first.plan,
+                best=best.plan,
+                measured=1 - figures[1] / figures[0],
+                predicted=max(0.0, given_up(asked.goal, first, best)),
+            )
+        )
 
 
 def _show_every(every: Mapping[str, Any], best: Plan) -> None:

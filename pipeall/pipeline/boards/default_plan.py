@@ -77,7 +77,7 @@ def _best(graph: Graph, board: Board, profile: Profile) -> tuple[Plan, str] | No
     real = real_components(board)
     units = [unit for unit in profile.units if unit.component in real]
     try:
-        best = search(graph, profile, units=units, cores=cores_of(board), top=1).ranked[0]
+        best = search(graph, profile, units=units, cores=cores_of(board), top=1, plans="pipelines").ranked[0]
     except ArgumentError as error:
         log.debug("no default plan of %s from its profile: %s", graph.name, error)
         return None

@@ -60,7 +60,7 @@ def baselines(
     Raises ArgumentError where the profile lacks a component, none can run the whole network, or no plan is possible.
     """
     several = [name for name in components if not traits_of(name).all]
-    result = search(graph, profile, units=several or components, top=top, floating=floating)
+    result = search(graph, profile, units=several or components, top=top, plans="pipelines", floating=floating)
     single = singles(profile, components)
     able = [name for name in several if Plan.single(name) in single]
     return Baselines(single, Plan.parallel(able) if len(able) > 1 else None, result.ranked)

@@ -29,7 +29,8 @@ OTHERS = 3  # of the next best plans in an explanation
 class Request:
     """What is asked of a search: the goal of its plans, what they may use, and what is run.
 
-    units, floating  may be used: components or some of their cores, None for all; cuts that float
+    units            may be used: components or some of their cores, None for all
+    plans, floating, stages  what plans may be, as for ``search``
     top              how many plans to show; ``verified``: to run, None for ``VERIFIED`` where they can run here
     measurements     where every configuration is kept that is measured, None to measure none
     seconds          that each plan runs
@@ -37,7 +38,9 @@ class Request:
 
     goal: Goal
     units: Sequence[str] | None
-    floating: bool
+    plans: str
+    floating: bool | None
+    stages: int
     top: int
     verified: int | None
     measurements: Journal | None
@@ -82,7 +85,9 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, pro
         units=asked.units,
         cores=cores_of(board) if here or board.model else {},
         top=max(asked.top, asked.verified or VERIFIED),
+        plans=asked.plans,
         floating=asked.floating,
+        stages=asked.stages,
     )
     before = machine.state(board) if here else None
     verification = every = None

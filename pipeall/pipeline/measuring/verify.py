@@ -22,6 +22,7 @@ from .profiler import MAX_SECONDS
 from .trial import Trial, compare
 
 VERIFIED = 5  # plans that run unless it is said
+MOST_GIVEN_UP = 0.03  # of the throughput or latency that is predicted, for a simpler plan
 TURNS = 5  # that each has: what disturbs the machine disturbs all
 
 
@@ -63,14 +64,20 @@ def ranked(goal: Goal, rows: Sequence[Verified]) -> list[Verified]:
     """By what was measured; what breaks a limit comes last. Energy is not measured: there the prediction counts.
 
     For throughput and latency the first is the plan of fewest stages, of those then the one of least latency, that is
-    not behind the best by more than both spread. See ``tied``.
+    not behind the best by more than both spread, nor by more than MOST_GIVEN_UP as predicted. See ``tied``.
     """
     in_order = sorted(rows, key=lambda row: _order(goal, row))
     best = in_order[0]
     if goal.objective == "energy" or not keeps(goal, best):
         return in_order
     most = _value(goal, best) * (1 + best.trial.spread)
-    ties = [row for row in in_order if keeps(goal, row) and _value(goal, row) * (1 - row.trial.spread) <= most]
+    ties = [
+        row
+        for row in in_order
+        if keeps(goal, row)
+        and _value(goal, row) * (1 - row.trial.spread) <= most
+        and given_up(goal, row, best) <= MOST_GIVEN_UP
+    ]
     first = min(ties, key=lambda row: (len(row.plan.units), row.latency_ms), default=best)
     return [first, *(row for row in in_order if row is not first)]
 
@@ -79,6 +86,15 @@ def tied(goal: Goal, rows: Sequence[Verified]) -> Verified | None:
     """Of ``ranked`` rows the one that measured best where a simpler plan, within the spread of both, is before it."""
     best = min(rows, key=lambda row: _order(goal, row))
     return None if _order(goal, best) == _order(goal, rows[0]) else best
+
+
+def given_up(goal: Goal, row: Verified, best: Verified) -> float:
+    """By what share a plan is predicted to be worse than another, by the objective; negative where it is better."""
+    value, least = (
+        Goal(goal.objective).value(one.period_ms, one.latency_ms, one.energy_mj)
+        for one in (row.choice.prediction, best.choice.prediction)
+    )
+    return 1 - least / value if value else 0.0
 
 
 def keeps(goal: Goal, row: Verified) -> bool:
@@ -183,15 +199,21 @@ def verify(
     if board.model is not None or not measured_on(result.profile, board):
         raise ArgumentError("verify: expected a search in a profile that was measured on this machine")
     goal = result.goal
-    choices = [*result.ranked[:top], *([result.parallel] if result.parallel else [])]
+    best = result.ranked[:top]
+    plans = [choice.plan for choice in best]
+    choices = [*best, *([result.parallel] if result.parallel and result.parallel.plan not in plans else [])]
     ran, refused = run_choices(result.graph, choices, board, seconds=seconds, queue=goal.queue, progress=progress)
-    rows = [row for row in ran if row.choice is not result.parallel]
+    rows = [row for row in ran if row.plan in plans]
     if not rows:
         raise PipeallError(refused[str(result.best)])
     rows = ranked(goal, rows)
-    parallel = next((row for row in ran if row.choice is result.parallel), None)
-    if result.parallel and not parallel:
-        parallel = refused.pop(str(result.parallel.plan))
+    parallel = None
+    if result.parallel:
+        parallel = next((row for row in ran if row.plan == result.parallel.plan), None)
+        if not parallel:
+            parallel = refused[str(result.parallel.plan)]
+            if result.parallel.plan not in plans:
+                del refused[str(result.parallel.plan)]
     return Verification(result.graph.name, tuple(rows), refused, keeps(goal, rows[0]), parallel)
 
 

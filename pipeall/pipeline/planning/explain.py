@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
 from math import inf, isfinite
 from typing import Any
 
 import numpy as np
 
 from ...errors import ArgumentError
+from .bound import bound, worth_of
 from .plan import Plan
 from .plan_table import PredictedPlan
-from .predict import Prediction, StageCosts, balanced, finite, predict, spans, stage_shares
+from .predict import Prediction, StageCosts, StageSpan, balanced, finite, predict, spans, stage_shares, unit_times
 from .profile import Profile
 
 
@@ -52,15 +54,18 @@ class StageBreakdown:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What bounds a pipeline; infinity where a unit cannot run a group.
+    """What bounds a plan; infinity where a unit cannot run a group.
 
-    bottleneck      index of the slowest stage, from 0
-    balance         mean stage / slowest stage: 1 is perfect
-    moves           plans with one cut moved by one group, those of the first cut first
+    bottleneck      index of the longest stage of the unit that its lane waits for, from 0, in the slowest lane
+    balance         mean over the units of a lane / the one with most to do, of the slowest lane: 1 is perfect
+    moves           for a pipeline, plans with one cut moved by one group, those of the first cut first
     next_best       other plans, best first
-    ideal_ms        period of the plan without contention and hand-over: its slowest stage when each unit runs alone
-    rates_ms        period if the rates of the units added up, each alone on the whole network. A pipeline reaches it
-                    only without contention, hand-over and whole groups, unless units excel at different groups
+    ideal_ms        period of the plan without contention and hand-over: each unit runs alone
+    rates_ms        period if the rates of the units added up, each alone on the whole network
+    loaded_rates_ms the same with all of them running, as with a copy of the network on each
+    bound_ms        what no plan of these units takes less than, however groups are shared among them
+    good_at         unit -> groups [first, last) that it computes at the bound if handing over costs nothing: compared
+                    with the other units it is good at these
     """
 
     plan: Plan
@@ -72,9 +77,12 @@ class Explanation:
     next_best: tuple[PredictedPlan, ...]
     ideal_ms: float
     rates_ms: float
+    loaded_rates_ms: float
+    bound_ms: float
+    good_at: Mapping[str, tuple[tuple[int, int], ...]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON; null stands for infinity."""
+        """Ready for JSON; null stands for infinity. Groups count from 1, the last one included."""
         return {
             "plan": str(self.plan),
             **self.prediction.to_dict(),
@@ -83,6 +91,9 @@ class Explanation:
             "balance": self.balance,
             "ideal_ms": self.ideal_ms,
             "rates_ms": finite(self.rates_ms),
+            "loaded_rates_ms": finite(self.loaded_rates_ms),
+            "bound_ms": self.bound_ms,
+            "good_at": {unit: [[first + 1, last] for first, last in groups] for unit, groups in self.good_at.items()},
             "moves": [other.to_dict() for other in self.moves],
             "next_best": [other.to_dict() for other in self.next_best],
         }
@@ -96,7 +107,7 @@ class Explanation:
             f"latency {self.prediction.latency_ms:.2f} ms"
             + (f", {self.prediction.energy_mj:.0f} mJ a frame" if self.prediction.energy_mj is not None else ""),
             f"bottleneck: stage {self.bottleneck + 1} on {slowest.unit}; "
-            f"balance {self.balance:.0%} (mean / slowest stage)",
+            f"balance {self.balance:.0%} (mean / slowest unit)",
             *(
                 f"  {stage.unit:10} groups {stage.first + 1:>3}-{stage.last:<3} {stage.total_ms:9.2f} ms = "
                 f"{stage.alone_ms:.2f} alone + {stage.contention_ms:.2f} contention + "
@@ -106,9 +117,21 @@ class Explanation:
             ),
             f"without contention and hand-over: {self._compared(self.ideal_ms)}",
             f"if the units' rates alone added up: {self._compared(self.rates_ms)}",
+            f"if their rates beside each other did: {self._compared(self.loaded_rates_ms)}",
+            f"bound of all plans of these units: {self._compared(self.bound_ms)}; the plan reaches "
+            f"{self.bound_ms / period:.0%} of its throughput",
+            *([f"good at, compared: {self._good_at()}"] if len(self.good_at) > 1 else []),
             *(f"a cut moved (period): {self._line(other)}" for other in self.moves),
             *(f"next best (period): {self._line(other)}" for other in self.next_best),
         ]
+
+    def _good_at(self) -> str:
+        """The units and their groups in words; a unit with none is left out."""
+        parts = []
+        for unit, groups in self.good_at.items():
+            spans = [str(last) if last == first + 1 else f"{first + 1}-{last}" for first, last in groups]
+            parts += [f"{unit} {', '.join(spans)}"] if spans else []
+        return "; ".join(parts)
 
     def _line(self, other: PredictedPlan) -> str:
         prediction = other.prediction
@@ -131,7 +154,7 @@ def explain(profile: Profile, plan: Plan, others: Iterable[PredictedPlan] = ()) 
     profile
         Of the network.
     plan
-        A pipeline.
+        Any.
     others
         Plans to compare with, such as ``SearchResult.ranked``; the plan itself is left out of them.
 
@@ -143,52 +166,85 @@ def explain(profile: Profile, plan: Plan, others: Iterable[PredictedPlan] = ()) 
     Raises
     ------
     ArgumentError
-        Where the plan does not fit the profile or cannot run, and for lanes that run independently.
+        Where the plan does not fit the profile or cannot run.
     """
-    if len(plan.lanes) != 1:
-        raise ArgumentError(f"plan {plan}: expected a pipeline; independent lanes have no common bottleneck")
     prediction = predict(profile, plan)
     if prediction.period_ms == inf:
         raise ArgumentError(
             f"plan {plan}: expected units that can run their groups and hand them on, as the profile knows them"
         )
-    stages = _breakdowns(profile, plan)
-    totals = prediction.stage_ms[0]
-    rates = sum(1.0 / sum(profile.units[unit].ms) for unit in plan.units)
-    moved = _moved(plan, len(profile.groups))
+    costs, lanes = StageCosts.of(profile, plan), spans(profile, plan)
+    stages = [_breakdowns(costs, lane) for lane in lanes]
+    alone, total = (
+        [
+            unit_times(costs, lane, [getattr(stage, ms) for stage in row])
+            for lane, row in zip(lanes, stages, strict=True)
+        ]
+        for ms in ("alone_ms", "total_ms")
+    )
+    slowest = max(total, key=lambda times: max(times.values()))
+    busiest = max(slowest, key=slowest.__getitem__)
+    stages = tuple(chain(*stages))
+    units = [plan.units[plan.unit_of.index(number)] for number in dict.fromkeys(plan.unit_of)]
+    moved = _moved(plan, len(profile.groups)) if len(plan.lanes) == 1 else []
     return Explanation(
         plan=plan,
         prediction=prediction,
         stages=stages,
-        bottleneck=totals.index(max(totals)),
-        balance=sum(totals) / len(totals) / max(totals),
+        bottleneck=max(
+            (index for index, number in enumerate(plan.unit_of) if number == busiest),
+            key=lambda index: stages[index].total_ms,
+        ),
+        balance=sum(slowest.values()) / len(slowest) / slowest[busiest],
         moves=tuple(PredictedPlan(one, predict(profile, one)) for one in moved),
         next_best=tuple(other for other in others if other.plan != plan),
-        ideal_ms=max(stage.alone_ms for stage in stages),
-        rates_ms=1.0 / rates if rates else inf,
+        ideal_ms=_added([max(times.values()) for times in alone]),
+        rates_ms=_added([sum(profile.units[unit].ms) for unit in units]),
+        loaded_rates_ms=_added([float(ms.sum()) for ms in StageCosts(profile, units, range(len(units))).loaded_ms]),
+        bound_ms=bound(profile, units).period_ms,
+        good_at=_good_at(profile, units),
     )
 
 
-def _breakdowns(profile: Profile, plan: Plan) -> tuple[StageBreakdown, ...]:
-    costs = StageCosts.of(profile, plan)
-    (lane,) = spans(profile, plan)
+def _added(periods: Iterable[float]) -> float:
+    """The period of what runs independently at these periods."""
+    rate = sum(1.0 / ms if ms else inf for ms in periods)
+    return 1.0 / rate if rate else inf
+
+
+def _good_at(profile: Profile, units: Sequence[str]) -> dict[str, tuple[tuple[int, int], ...]]:
+    """Unit -> spans of the groups that are worth least on it, at what its time is worth at the bound."""
+    prices = np.array(bound(profile, units, free=True).prices)[:, None]
+    ms = np.array(StageCosts(profile, units).loaded_ms)
+    best = worth_of(prices, ms).argmin(axis=0)
+    found: dict[str, list[tuple[int, int]]] = {unit: [] for unit in units}
+    for unit, groups in groupby(range(len(best)), key=lambda group: units[best[group]]):
+        first, *others = groups
+        found[unit].append((first, first + 1 + len(others)))
+    return {unit: tuple(spans) for unit, spans in found.items()}
+
+
+def _breakdowns(costs: StageCosts, lane: Sequence[StageSpan]) -> list[StageBreakdown]:
     found = []
     for span, before, behind in stage_shares(lane, balanced(costs, lane)):
-        unit = plan.units[span.position]
-        alone = span.total(np.array(profile.units[unit].ms), before, behind)
+        unit = costs.units[span.position]
+        alone = span.total(np.array(costs.profile.units[unit].ms), before, behind)
         contention = span.total(costs.loaded_ms[span.position], before, behind) - alone
         received, sent = span.handover_ms(costs, before, behind)
         found.append(StageBreakdown(unit, span.groups[0], span.groups[2], alone, contention, received, sent, behind))
-    return tuple(found)
+    return found
 
 
 def _moved(plan: Plan, groups: int) -> list[Plan]:
     """The plan with each of its cuts one group earlier or later, where no stage becomes empty."""
-    cuts = [(stage.last, stage.last + stage.floating) for stage in plan.lanes[0][:-1]]
+    cuts = [
+        (stage.last, stage.last + stage.floating, *([] if stage.share is None else [stage.share]))
+        for stage in plan.lanes[0][:-1]
+    ]
     borders = [(0, 0), *cuts, (groups, groups)]
     return [
-        Plan.pipeline(plan.units, [*cuts[:i], (early + step, late + step), *cuts[i + 1 :]])
-        for i, (early, late) in enumerate(cuts)
+        Plan.pipeline(plan.units, [*cuts[:i], (early + step, late + step, *share), *cuts[i + 1 :]])
+        for i, (early, late, *share) in enumerate(cuts)
         for step in (-1, 1)
         if borders[i][1] < early + step and late + step < borders[i + 2][0]
     ]

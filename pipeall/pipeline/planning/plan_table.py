@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import chain
 from math import inf
 from typing import Any, NamedTuple
 
@@ -18,11 +19,21 @@ DECIMALS = 9  # of ms and mJ: sums in another order differ by less, and what dif
 
 
 @dataclass(frozen=True, slots=True)
+class Delivered:
+    """What a plan does at full load, simulated. Latency is from submit until all earlier frames are delivered too."""
+
+    fps: float
+    latency_p50_ms: float
+    latency_p99_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class PredictedPlan:
-    """A plan and what a profile predicts for it."""
+    """A plan and what a profile predicts for it; ``delivered``: and what it did in a simulation, if it ran in one."""
 
     plan: Plan
     prediction: Prediction
+    delivered: Delivered | None = None
 
     @property
     def energy_mj(self) -> float | None:
@@ -54,7 +65,8 @@ class PredictedPlan:
             "plan": str(self.plan),
             **self.prediction.to_dict(),
             **({} if self.plan.goal.rate is None else {"energy_at_min_fps_mj": self.energy_mj}),
-            "stage_ms": list(map(finite, self.prediction.stage_ms[0])),
+            "stage_ms": list(map(finite, chain(*self.prediction.stage_ms))),
+            **({} if self.delivered is None else {"simulated": asdict(self.delivered)}),
         }
 
 
@@ -117,11 +129,21 @@ class PlanTable:
         within = in_time & (value < inf)
         return rows, value, np.flatnonzero(within)
 
-    def pareto(self) -> tuple[PredictedPlan, ...]:
-        """The plans that no other beats in period, latency and energy (where known); of equals one of fewest stages."""
+    def pareto(self, others: Sequence[PredictedPlan] = ()) -> tuple[PredictedPlan, ...]:
+        """The plans that no other beats in period, latency and energy (where known); of equals one of fewest stages.
+
+        others: plans that the table lacks.
+        """
         rows = self._columns()
         criteria = [rows.period_ms, rows.latency_ms, *([rows.energy_mj] if self.energy else [])]
-        return tuple(self._predicted(self._plan(row)) for row in _front([*criteria, rows.stages], len(criteria)))
+        found = [self._predicted(self._plan(row)) for row in _front([*criteria, rows.stages], len(criteria))]
+        if not others:
+            return tuple(found)
+        found += others
+        names = ("period_ms", "latency_ms", *(["energy_mj"] if self.energy else []))
+        keys = [np.array([getattr(one.prediction, name) for one in found]) for name in names]
+        keys.append(np.array([len(one.plan.units) for one in found]))
+        return tuple(found[row] for row in _front(keys, len(names)))
 
     def front(self, total: str) -> list[tuple[float, float]]:
         """The Pareto front of (period_ms, ``total``), total being "latency_ms" or "busy_mj"."""

@@ -1,20 +1,18 @@
-"""The best plans of a profile: every order and cut of up to three units at once, dynamic programming beyond.
+"""The best plans of a profile.
 
 Contention depends on which units run. Every set of units that can run at once thus has its own stage times;
-within a set they are constants. Plans are pipelines; one unit alone (Peak) is a pipeline of one stage.
+within a set they are constants. Pipelines in which every unit has one stage are searched whole: every order and cut of
+up to three units, dynamic programming beyond. One unit alone (Peak) is such a pipeline. For throughput, plans of any
+kind (``partitions.py``) are ranked among them, the best few by simulation.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, permutations
-from math import comb, factorial, inf, isfinite, prod
+from math import inf, isfinite
 from pathlib import Path
-
-import numpy as np
 
 from ...arguments import by_name, checked, number, one_of, optional, several, switch, text, whole
 from ...errors import ArgumentError
@@ -22,18 +20,20 @@ from ...graph.ir import Graph
 from ...graph.onnx.read.given import network
 from ...graph.onnx.read.source import ModelSource
 from ...notebook import html_table
-from .dynamic import Dynamic, Solution
-from .floating import floating as float_cuts
+from .configurations import Limits, evaluate
+from .delivery import by_delivery
 from .latency import soonest
+from .partitions import MAX_STAGES, Fastest, Kind, fastest
 from .plan import OBJECTIVES, Goal, Plan
 from .plan_table import PlanTable, PredictedPlan
 from .predict import predict
 from .profile import Profile, profile_of
-from .stage_tables import ROUNDING, Costs, StageTables, handovers
+from .stage_tables import ROUNDING
 from .uncertainty import share_ahead
 from .units import Unit, traits_of, unit_sets
 
-EXHAUSTIVE_STAGES = 3
+PLANS = ("all", "pipelines")
+MAX_STAGES_GIVEN = 8  # orders of three units: 382
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,8 @@ class SearchResult:
                 where there is none
     parallel    for throughput: the whole network on every component at once, independently, each on its fastest unit;
                 None where less than two can run it, or a frame takes longer than the limit
+    bound_ms    for throughput, where plans of any kind or with cuts that float are ranked: no plan that was asked for
+                has a shorter period, found or not; else None
     graph, profile, goal  what was asked
     """
 
@@ -63,12 +65,18 @@ class SearchResult:
     covered: Mapping[int, int]
     simpler: PredictedPlan | None
     parallel: PredictedPlan | None
+    bound_ms: float | None
     graph: Graph
     profile: Profile
 
     @property
     def best(self) -> Plan:
         return self.ranked[0].plan
+
+    @property
+    def gap(self) -> float | None:
+        """How far the best is from the bound, as a share of the bound's throughput; None where there is none."""
+        return None if self.bound_ms is None else 1.0 - self.bound_ms / self.ranked[0].prediction.period_ms
 
     @property
     def sure(self) -> float | None:
@@ -103,7 +111,9 @@ class SearchResult:
     units=optional(several(text, "a list of units")),
     cores=optional(by_name(whole(1), "a dict of numbers of cores by component")),
     top=whole(1),
-    floating=switch,
+    plans=one_of(*PLANS),
+    floating=optional(switch),
+    stages=whole(1, MAX_STAGES_GIVEN),
 )
 def search(
     graph: Graph | ModelSource,
@@ -116,11 +126,15 @@ def search(
     units: Iterable[str] | None = None,
     cores: Mapping[str, int] | None = None,
     top: int = 10,
-    floating: bool = False,
+    plans: str = "all",
+    floating: bool | None = None,
+    stages: int = MAX_STAGES,
 ) -> SearchResult:
     """The best plans for a network, by predicted speed or energy. Deterministic.
 
-    Of equals the plan with fewer stages comes first, then the one with less latency, then by its text. Where the
+    Of equals the plan with fewer stages comes first, then the one with less latency, then by its text. Where lanes,
+    repeated components or floating cuts may be, the first are ranked by simulated throughput: of those within half a
+    percent of the fastest the one whose frames are delivered sooner, at the 99th percentile, comes first. Where the
     profile states its error, ``SearchResult.sure`` says how likely the first is better than the best of fewer stages.
 
     Parameters
@@ -145,9 +159,13 @@ def search(
         How many cores a component has; default as many as its largest unit in the profile ("bigx4": 4).
     top
         How many plans to rank.
+    plans
+        "all": for throughput, a component may serve several stages, and units may be divided among lanes, each of which
+        may be a pipeline. "pipelines": each unit has one stage of one pipeline, or none, as for the other objectives.
     floating
-        For throughput, also plans of up to three units whose cuts float. Those that simulate faster than the best of
-        the others come before it: at most half of ``ranked``, and not counted.
+        For throughput, also plans whose cuts float; default with "all".
+    stages
+        The most in a lane where a component serves several.
 
     Returns
     -------
@@ -167,45 +185,55 @@ def search(
     goal = Goal(objective, max_latency_ms, min_fps)
     limits = _limits(goal)
     energy = _power_known(profile, names, objective)
-    if floating and objective != "throughput":
-        raise ArgumentError(f"floating: expected objective 'throughput', got {objective!r}")
+    kind = _kind(objective, plans, floating, stages)
 
     possible = unit_sets(names, len(profile.groups), cores)
     candidates = PlanTable(profile, energy)
-    evaluated, covered = _evaluate(candidates, possible, objective, limits)
-    ranked = candidates.ranked(objective, limits.period_ms, limits.latency_ms, top)
-    if objective == "latency":
-        ranked = soonest(profile, possible, goal, ranked)
+    evaluated, covered = evaluate(candidates, possible, objective, limits)
+    parallel = _parallel(profile, names, limits.latency_ms) if objective == "throughput" else None
+    faster = fastest(profile, possible, kind, limits.latency_ms) if kind else Fastest((), None)
+    ranked = _ranked(candidates, possible, goal, limits, top)
+    if kind:
+        ranked = by_delivery(profile, [*ranked, *faster.plans], [parallel.plan] if parallel and kind.lanes else [])
     if not ranked:
         raise _no_plan(graph, profile, names, cores, goal)
-    if floating:
-        small = [unit_set for unit_set in possible if 1 < len(unit_set) <= EXHAUSTIVE_STAGES]
-        faster = float_cuts(profile, small, ranked[0].plan, max_latency_ms=limits.latency_ms, top=(top + 1) // 2)
-        ranked = (*faster, *ranked)[:top]
-    simpler = _simpler(candidates, ranked, goal, limits)
     log.debug("search for %s of %s: best %s, of %s", objective, graph.name, ranked[0], dict(evaluated + covered))
-    return SearchResult(
-        goal,
-        _made_for(graph, ranked[:top], goal),
-        _made_for(graph, candidates.pareto(), goal),
-        dict(evaluated),
-        dict(covered),
-        next(iter(_made_for(graph, simpler, goal)), None),
-        _parallel(profile, names, limits.latency_ms) if objective == "throughput" else None,
-        graph,
-        profile,
-    )
+    simpler = _simpler(candidates, [*ranked, *faster.plans], goal, limits)
+    shown = (ranked[:top], candidates.pareto(faster.plans), simpler)
+    best, front, simpler = (_made_for(graph, choices, goal) for choices in shown)
+    counts, first = (dict(evaluated), dict(covered)), next(iter(simpler), None)
+    return SearchResult(goal, best, front, *counts, first, parallel, faster.bound_ms, graph, profile)
 
 
-def _simpler(
-    candidates: PlanTable, ranked: Sequence[PredictedPlan], goal: Goal, limits: _Limits
-) -> list[PredictedPlan]:
+def _ranked(
+    candidates: PlanTable, possible: Sequence[Sequence[Unit]], goal: Goal, limits: Limits, top: int
+) -> Sequence[PredictedPlan]:
+    """The best of the table; for latency also those in which a unit serves several stages."""
+    ranked = candidates.ranked(goal.objective, limits.period_ms, limits.latency_ms, top)
+    return soonest(candidates.profile, possible, goal, ranked) if goal.objective == "latency" else ranked
+
+
+def _kind(objective: str, plans: str, floating: bool | None, stages: int) -> Kind | None:
+    """The plans to search beside pipelines in which each unit has one stage; None: there are none.
+
+    Raises ArgumentError for cuts that are to float with another objective than throughput.
+    """
+    if floating and objective != "throughput":
+        raise ArgumentError(f"floating: expected objective 'throughput', got {objective!r}")
+    if objective != "throughput" or not (plans == "all" or floating):
+        return None
+    every = plans == "all"
+    return Kind(stages, lanes=every, repeats=every, floating=every if floating is None else floating)
+
+
+def _simpler(candidates: PlanTable, ranked: Sequence[PredictedPlan], goal: Goal, limits: Limits) -> list[PredictedPlan]:
     """The best plan of fewer stages than the first of those that are ranked, if there is one."""
     fewer = len(ranked[0].plan.units)
     found = candidates.simpler(goal.objective, limits.period_ms, limits.latency_ms, fewer)
-    if goal.objective == "latency":
-        others = [one for one in (*ranked, found) if one and len(one.plan.units) < fewer]
-        found = min(others, key=lambda one: one.prediction.times_ms(goal)[1], default=None)
+    if goal.objective != "energy":
+        which = ("throughput", "latency").index(goal.objective)
+        others = [one for one in (found, *ranked) if one and len(one.plan.units) < fewer]
+        found = min(others, key=lambda one: one.prediction.times_ms(goal)[which], default=None)
     return [found] if found else []
 
 
@@ -227,75 +255,6 @@ def _parallel(profile: Profile, names: Sequence[Unit], max_latency_ms: float) ->
     return found if found.prediction.latency_ms <= max_latency_ms else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    period_ms: float = inf
-    latency_ms: float = inf
-
-
-def _evaluate(
-    candidates: PlanTable, possible: Sequence[Sequence[str]], objective: str, limits: _Limits
-) -> tuple[Counter[int], Counter[int]]:
-    """Adds the configurations of all sets, fewer units first; returns ``evaluated`` and ``covered``."""
-    profile = candidates.profile
-    fronts: dict[str, list[tuple[float, float]]] = {}  # total -> (period, total) pairs
-    evaluated, covered = Counter(), Counter()
-    links = handovers(profile, {unit for unit_set in possible for unit in unit_set})
-    for unit_set in possible:
-        tables = StageTables(profile, unit_set, links)
-        if len(unit_set) <= EXHAUSTIVE_STAGES:
-            evaluated[len(unit_set)] += _exhaustive(candidates, tables, unit_set)
-            continue
-        if not fronts:
-            totals = ("latency_ms", "busy_mj") if candidates.energy else ("latency_ms",)
-            fronts = {total: candidates.front(total) for total in totals}
-        dynamic = Dynamic(tables)
-        best = _best(dynamic, objective, limits, profile.idle_w)
-        for solution in dict.fromkeys([best, *_new_on_fronts(dynamic, fronts)]):
-            if solution is not None:
-                _add(candidates, tables, solution)
-        covered[len(unit_set)] += _count(tables, len(unit_set))
-    return evaluated, covered
-
-
-def _exhaustive(candidates: PlanTable, tables: StageTables, unit_set: Sequence[str]) -> int:
-    """Evaluates every order and every cut of a unit set; returns how many there are."""
-    cuts = np.array(list(combinations(range(1, tables.groups), len(unit_set) - 1)), int)
-    orders = sorted(set(permutations(tables.units.index(unit) for unit in unit_set)))
-    for order in orders:
-        candidates.add([tables.units[unit] for unit in order], cuts, tables.evaluate(order, cuts))
-    return len(orders) * len(cuts)
-
-
-def _count(tables: StageTables, stages: int) -> int:
-    """How many configurations a unit set has."""
-    orders = factorial(stages) // prod(factorial(count) for count in tables.counts)
-    return orders * comb(tables.groups - 1, stages - 1)
-
-
-def _new_on_fronts(dynamic: Dynamic, fronts: dict[str, list[tuple[float, float]]]) -> list[Solution]:
-    """The solutions of a unit set that are on a front; the fronts grow by them."""
-    found = []
-    for total, pairs in fronts.items():
-        front = list(dynamic.front(total, pairs))
-        pairs += [(solution.period_ms, getattr(solution, total)) for solution in front]
-        found += front
-    return found
-
-
-def _best(dynamic: Dynamic, objective: str, limits: _Limits, idle_w: float | None) -> Solution | None:
-    if objective == "throughput":
-        return dynamic.fastest(limits.latency_ms)
-    if objective == "latency":
-        return dynamic.soonest(limits.period_ms)
-    return dynamic.thriftiest(idle_w) if limits.period_ms == inf else dynamic.least_busy(limits.period_ms)
-
-
-def _add(candidates: PlanTable, tables: StageTables, solution: Solution) -> None:
-    costs = Costs(*(np.array([cost]) for cost in solution[2:]))
-    candidates.add([tables.units[unit] for unit in solution.order], np.array([solution.cuts]), costs)
-
-
 def _names(profile: Profile, units: Iterable[str] | None) -> list[Unit]:
     """The units to use, by the names that the profile has for them."""
     names = list(profile.units) if units is None else list(dict.fromkeys(map(Unit.parse, units)))
@@ -305,13 +264,13 @@ def _names(profile: Profile, units: Iterable[str] | None) -> list[Unit]:
     return names
 
 
-def _limits(goal: Goal) -> _Limits:
+def _limits(goal: Goal) -> Limits:
     """The limits. Raises ArgumentError for a limit of another objective."""
     for name, value in goal.limits.items():
         if (name == "min_fps") == (goal.objective == "throughput"):
             raise ArgumentError(f"{name}: expected none with objective {goal.objective!r}, got {value}")
     exactly = 1 + ROUNDING  # a plan exactly at a limit is within it
-    return _Limits(exactly * 1000.0 / goal.min_fps if goal.min_fps else inf, exactly * (goal.max_latency_ms or inf))
+    return Limits(exactly * 1000.0 / goal.min_fps if goal.min_fps else inf, exactly * (goal.max_latency_ms or inf))
 
 
 def _power_known(profile: Profile, names: Sequence[str], objective: str) -> bool:
@@ -344,7 +303,7 @@ def _no_plan(
             f"max_latency_ms: expected at least {least:.3f}, the least of any plan; got {goal.max_latency_ms}"
         )
     if goal.min_fps is not None:
-        most = search(graph, profile, units=names, cores=cores, top=1).ranked[0].prediction.fps
+        most = search(graph, profile, units=names, cores=cores, top=1, plans="pipelines").ranked[0].prediction.fps
         return ArgumentError(f"min_fps: expected at most {most:.3f}, the most of any plan; got {goal.min_fps}")
     refused = {
         name: [index for index, ms in enumerate(profile.units[name].ms, 1) if not isfinite(ms)] for name in names

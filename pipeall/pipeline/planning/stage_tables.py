@@ -33,6 +33,8 @@ def handovers(profile: Profile, units: Iterable[str]) -> Handovers:
 class StageTables:
     """All stages that a ``unit_set``, units that run at once, could have; equal ones share their tables.
 
+    ``beside``: units of other lanes, which run too.
+
     units      the different units, in the order of their first place; as an index, their number stands for the host
     counts     how often each of these units is in the set
     stage_ms   [unit, next unit or host, unit or host before, first, last]: time of a stage with groups [first, last)
@@ -41,8 +43,8 @@ class StageTables:
     busy_mj    [unit, first, last]: energy of its groups beyond what the idle board draws; zeros where unknown
     """
 
-    def __init__(self, profile: Profile, unit_set: Sequence[str], links: Handovers):
-        costs = StageCosts(profile, unit_set)
+    def __init__(self, profile: Profile, unit_set: Sequence[str], links: Handovers, beside: Sequence[str] = ()):
+        costs = StageCosts(profile, [*unit_set, *beside], [0] * len(unit_set) + [1] * len(beside))
         self.units = tuple(dict.fromkeys(unit_set))
         self.counts = tuple(unit_set.count(unit) for unit in self.units)
         self.host = len(self.units)
