@@ -136,11 +136,19 @@ def test_a_turn_counts_from_one_result_to_another_while_the_pipeline_is_full(pla
             assert found.period_ms > 19.999
 
 
-@pytest.mark.parametrize("queue, plan, most", [(False, PAIR, 2), (True, PAIR, 3), (True, Plan.single("big"), 2)])
-def test_so_many_frames_are_under_way(queue, plan, most, paced, board):
-    """As many as stages, so that balanced ones make a frame wait for nothing; with a queue one more."""
+@pytest.mark.parametrize(
+    "plan, options, most",
+    [
+        (PAIR, dict(queue=False), 2),
+        (PAIR, dict(queue=True), 3),
+        (Plan.single("big"), dict(queue=True), 2),
+        (PAIR, dict(queue=False, singly=[PAIR]), 1),
+    ],
+)
+def test_so_many_frames_are_under_way(plan, options, most, paced, board):
+    """As many as stages, so that balanced ones make a frame wait for nothing; with a queue one more; singly one."""
     paced.set(big=10, little=10)
-    compare(small_net(), [plan], board, turns=2, seconds=0.0, queue=queue)
+    compare(small_net(), [plan], board, turns=2, seconds=0.0, **options)
     (pipe,) = paced.opened
     events = [(times.submitted_ns, 1) for times in pipe.times] + [(times.end_ns[-1], -1) for times in pipe.times]
     assert max(accumulate(change for _, change in sorted(events))) == most

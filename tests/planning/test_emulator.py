@@ -1,5 +1,6 @@
 """An emulated board: the real runtime at the pace of a model, with real results."""
 
+from dataclasses import replace
 from itertools import chain
 from math import inf
 
@@ -125,6 +126,16 @@ def test_throttling_changes_the_paces_of_its_component_only(plan, component, fac
     hot = [ms * factor for ms, factor in zip(cool, factors, strict=True)]
     assert [pytest.approx([ms] * 4) for ms in cool + hot] == told  # no cut floats: the same in all ways
     assert all((lasted_ms(trace) >= ms).all() for trace, ms in zip(pipe.trace, hot, strict=True))
+
+
+def test_contention_slows_down_only_where_two_frames_may_be_under_way(graph, toy, monkeypatch):
+    """big takes 2 + 3 + 4 ms alone and half as much again beside little."""
+    model = replace(toy.model, contention={"big": {"little": 1.5}})
+    told, set_paces = [], Lane.set_paces
+    monkeypatch.setattr(Lane, "set_paces", lambda lane, ms: (told.append(ms[0][0]), set_paces(lane, ms)))
+    for depth in (None, 2, 1):
+        Pipeline(graph, "big-little:3", board=Board((), gpu=False, model=model), depth=depth).close()
+    assert told == pytest.approx([13.5, 13.5, 9])
 
 
 def test_factors_replace_each_other_and_one_is_as_modelled(graph, toy):

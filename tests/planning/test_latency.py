@@ -82,6 +82,17 @@ def test_least_latency_at_a_rate(seed):
     assert len({choice.plan for choice in found}) == len(found)
 
 
+def test_all_cores_as_one_unit_take_turns_with_the_gpu():
+    """cpu is never beside big: it takes 2, 2, 2 ms, big 3, 3, 3, gpu 9, 1, 9, and handing over costs nothing."""
+    units = ("big", "cpu", "gpu")
+    profile = random_profile(chain(3), units, loaded=False)
+    for unit, ms in zip(map(Unit, units), ((3.0, 3.0, 3.0), (2.0, 2.0, 2.0), (9.0, 1.0, 9.0)), strict=True):
+        object.__setattr__(profile.units[unit], "ms", ms)
+    found = search(chain(3), profile, "latency")
+    assert str(found.best) == "cpu-gpu-cpu:1,2" and found.ranked[0].latency_ms == 5
+    assert not any({"big", "cpu"} <= set(choice.plan.units) for choice in found.ranked)
+
+
 def test_a_unit_that_comes_again_is_worth_its_hand_overs():
     """big takes 1, 9, 1 ms, gpu 9, 1, 9: no cost of handing over, so 3 ms in three stages against 11 in one."""
     profile = random_profile(chain(3), UNITS[:2], loaded=False)

@@ -23,7 +23,7 @@ from .profile import Profile
 from .stage_tables import ROUNDING
 from .units import Unit
 
-PATHS = 2_000
+PATHS = 200
 
 
 def soonest(
