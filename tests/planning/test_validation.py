@@ -11,7 +11,7 @@ from pipeall.pipeline.boards.models.board_model import BoardModel
 from pipeall.pipeline.measuring.comparison import baselines
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.uncertainty import DEVIATIONS, four_of_five
-from tools.board_models import fit_boards, fit_prices, price_table
+from tools.board_models import fit_boards, fit_prices, price_table, threads
 
 SHARE = 0.8
 INT8_INSIDE = 14  # of 20 by the error of floats: a limit, so integers have an error of their own
@@ -51,6 +51,17 @@ def test_speed_ups_of_threads(clusters):
             error = np.expm1(DEVIATIONS * cluster.spread())
             found += [inside(x, cluster.core.speedups[name], error) for name, x in cluster.left_out().items()]
     assert len(found) == 30 and sum(found) >= SHARE * len(found)
+
+
+def test_speed_ups_of_threads_of_a_board_that_is_left_out():
+    """By the memory's rate and three numbers, fitted as is the interval to the other boards."""
+    known = threads.logarithms(price_table.load(fit_prices.PRICES))
+    errors = threads.left_out(known)
+    found = [
+        abs(np.log1p(off)) <= np.log1p(threads.interval(known, name)) for name, row in errors.items() for off in row
+    ]
+    assert len(found) == 81 and sum(found) >= SHARE * len(found)
+    assert np.median(np.abs(np.concatenate(list(errors.values())))) <= 0.12
 
 
 def test_cores_on_integers_are_a_limit():
