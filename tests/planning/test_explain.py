@@ -79,7 +79,7 @@ def test_a_plan_worked_out_by_hand():
     assert str(found.next_best[0].plan) == "gpu-big:2"  # 3 and 4 ms
     assert "big-gpu:2" not in [str(choice.plan) for choice in found.next_best]
     assert found.lines()[:9] == [
-        "big-gpu:2: 125.00 FPS, period 8.00 ms, latency 12.00 ms",
+        "big-gpu:2: 125.00 FPS, period 8.00 ms, latency 12.00 ms, alone 8.00 ms",
         "bottleneck: stage 1 on big; balance 75% (mean / slowest unit)",
         "  big        groups   1-2        8.00 ms = 4.00 alone + 4.00 contention + 0.00 receiving + 0.00 sending",
         "  gpu        groups   3-3        4.00 ms = 4.00 alone + 0.00 contention + 0.00 receiving + 0.00 sending",

@@ -104,7 +104,7 @@ class Explanation:
         slowest = self.stages[self.bottleneck]
         return [
             f"{self.plan}: {self.prediction.fps:.2f} FPS, period {period:.2f} ms, "
-            f"latency {self.prediction.latency_ms:.2f} ms"
+            f"latency {self.prediction.latency_ms:.2f} ms, alone {self.prediction.alone_ms:.2f} ms"
             + (f", {self.prediction.energy_mj:.0f} mJ a frame" if self.prediction.energy_mj is not None else ""),
             f"bottleneck: stage {self.bottleneck + 1} on {slowest.unit}; "
             f"balance {self.balance:.0%} (mean / slowest unit)",
