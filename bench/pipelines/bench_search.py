@@ -53,5 +53,5 @@ def bench_three_stages(benchmark, graph):
 @pytest.mark.parametrize("rates", [WHOLE, WHOLE | PARTS], ids=["whole", "parts"])
 def bench_search(rates, benchmark, graph):
     profile = made_up(graph, rates)
-    found = benchmark(search, graph, profile)
+    found = benchmark(search, graph, profile, plans="pipelines")
     benchmark.extra_info["configurations"] = sum(found.evaluated.values()) + sum(found.covered.values())

@@ -32,7 +32,7 @@ COLUMNS = (
 def planned(graph: Graph, board: Board, floating: bool) -> tuple[Profile, Plan]:
     """A profile, and the best of the plans that a search ranks first, after a short run of each."""
     known = profile(graph, board, UNITS, seconds=PROFILE_S)
-    plans = [choice.plan for choice in search(graph, known, floating=floating).ranked[:BEST]]
+    plans = [choice.plan for choice in search(graph, known, plans="pipelines", floating=floating).ranked[:BEST]]
     return known, min(compare(graph, plans, board, turns=5, seconds=0.3), key=lambda trial: trial.period_ms).plan
 
 

@@ -93,7 +93,7 @@ def report(
     name, in_order = pipe.graph.name, [times.frame for times in pipe.times] == list(range(len(done_s)))
     record.say(f"{name}: {len(done_s)} frames, {'none lost, all in order' if in_order else 'LOST OR OUT OF ORDER'}")
     for phase in phases:
-        best = search(pipe.graph, throttled(profile, component, phase.factor), top=1).ranked[0]
+        best = search(pipe.graph, throttled(profile, component, phase.factor), top=1, plans="pipelines").ranked[0]
         half = done_s[(done_s >= (phase.begin_s + phase.end_s) / 2) & (done_s < phase.end_s)]
         fps, most = (len(half) - 1) / (half[-1] - half[0]), best.prediction.fps
         first, plan = [row for row in pipe.plans if submitted_s[row[0]] < phase.end_s][-1]
@@ -114,7 +114,7 @@ def main() -> None:
         for name in options.networks:
             graph = network(name)
             profile = board.model.profile(graph)
-            plan = search(graph, profile, top=1).best
+            plan = search(graph, profile, top=1, plans="pipelines").best
             with Pipeline(graph, plan, board=board, slots=3, rebalance=True) as pipe:
                 phases, late = run(pipe, frame(graph), options.component, factors, options.seconds)
             report(record, pipe, profile, options.component, phases, late)

@@ -84,7 +84,7 @@ def main() -> None:
     arguments.add_argument("model", nargs="?", default=str(DATA / "edge" / "yolox_nano_416.onnx"), metavar="MODEL")
     options = arguments.parse_args()
     board, graph = Board.detect(gpu=False), load(options.model)
-    plan = search(graph, profile(graph, board)).best
+    plan = search(graph, profile(graph, board), plans="pipelines").best
     fed = replace(tasks.task(graph).picture, frames="I420")
     with (
         tempfile.TemporaryDirectory() as folder,

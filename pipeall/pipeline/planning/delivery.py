@@ -24,7 +24,8 @@ def delivered(profile: Profile, plan: Plan) -> Delivered:
 def by_delivery(profile: Profile, plans: Iterable[PredictedPlan], always: Sequence[Plan] = ()) -> list[PredictedPlan]:
     """The plans that are fastest as predicted, and ``always``, simulated; then the others, by predicted period.
 
-    The fastest is first. Of those within ``EQUAL`` of it the one that delivers sooner is, at the 99th percentile.
+    The fastest is first. Of those within ``EQUAL`` of it, and no slower than any of ``always``, the one that delivers
+    sooner is, at the 99th percentile.
     """
     ordered = sorted(
         {one.plan: one for one in plans}.values(),
@@ -33,9 +34,13 @@ def by_delivery(profile: Profile, plans: Iterable[PredictedPlan], always: Sequen
     chosen = [one for index, one in enumerate(ordered) if index < SIMULATED or one.plan in always]
     simulated = [replace(one, delivered=delivered(profile, one.plan)) for one in chosen]
     most = max((one.delivered.fps for one in simulated), default=0.0)
+    enough = max([(1 - EQUAL) * most, *(one.delivered.fps for one in simulated if one.plan in always)])
 
     def rank(one: PredictedPlan) -> tuple[float, float, int]:
-        equal = one.delivered.fps >= (1 - EQUAL) * most
-        return -most if equal else -one.delivered.fps, one.delivered.latency_p99_ms, len(one.plan.units)
+        return (
+            -most if one.delivered.fps >= enough else -one.delivered.fps,
+            one.delivered.latency_p99_ms,
+            len(one.plan.units),
+        )
 
     return [*sorted(simulated, key=rank), *(one for one in ordered if one not in chosen)]

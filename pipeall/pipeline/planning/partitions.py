@@ -71,6 +71,7 @@ def divided(units: Sequence[Unit]) -> Iterator[tuple[tuple[Unit, ...], ...]]:
 
 def fastest(profile: Profile, sets: Sequence[Sequence[Unit]], kind: Kind, max_latency_ms: float = inf) -> Fastest:
     """The fastest plans of sets of units, each lane with no more latency."""
+    sets = [tuple(sorted(units, key=list(profile.units).index)) for units in sets]
     lanes = _Lanes(profile, sets, kind, max_latency_ms)
     found: dict[Plan, PredictedPlan] = {}
     shortest, bounds = inf, []
@@ -88,7 +89,7 @@ def fastest(profile: Profile, sets: Sequence[Sequence[Unit]], kind: Kind, max_la
     for units in sets:
         if kind.lanes and all(isfinite(sum(profile.units[unit].ms)) for unit in units):
             add(Plan.parallel(units))
-    for bound_ms, units in sorted((lanes.least_ms(units), tuple(units)) for units in sets):
+    for bound_ms, units in sorted((lanes.least_ms(units), units) for units in sets):
         if bound_ms > NEAR * shortest:
             bounds.append(bound_ms)
             break  # nor are those that follow

@@ -194,7 +194,8 @@ def search(
     faster = fastest(profile, possible, kind, limits.latency_ms) if kind else Fastest((), None)
     ranked = _ranked(candidates, possible, goal, limits, top)
     if kind:
-        ranked = by_delivery(profile, [*ranked, *faster.plans], [parallel.plan] if parallel and kind.lanes else [])
+        copies = [parallel] if parallel and kind.lanes else []
+        ranked = by_delivery(profile, [*ranked, *faster.plans, *copies], [one.plan for one in copies])
     if not ranked:
         raise _no_plan(graph, profile, names, cores, goal)
     log.debug("search for %s of %s: best %s, of %s", objective, graph.name, ranked[0], dict(evaluated + covered))
