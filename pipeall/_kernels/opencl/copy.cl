@@ -3,10 +3,6 @@
  *
  * X and Y are float or half, converted where they differ; or BITS, an unsigned integer that holds an element of any other
  * type, whose bits move as they are. */
-#ifndef LOCAL_ELEMENTS
-#define LOCAL_ELEMENTS 64 /* work items of a group along dimension 0 */
-#endif
-#define KERNEL __kernel __attribute__((reqd_work_group_size(LOCAL_ELEMENTS, 1, 1)))
 
 #ifdef BITS
 #define MOVE(x, i, out, j) ((out)[j] = (x)[i])
@@ -23,7 +19,7 @@ typedef float constant_type;
 #ifndef RANK
 #define RANK 6
 #endif
-KERNEL void copy(__global const X *x, int x_offset, int8 x_strides, __global Y *out, int out_offset,
+ELEMENTWISE void copy(__global const X *x, int x_offset, int8 x_strides, __global Y *out, int out_offset,
                  int8 out_strides, int8 shape) {
     const int i0 = get_global_id(0), i1 = get_global_id(1), i2 = get_global_id(2);
     if (i0 >= shape.s0)
@@ -42,7 +38,7 @@ KERNEL void copy(__global const X *x, int x_offset, int8 x_strides, __global Y *
 }
 
 /* Dimensions: channel, pixel. */
-KERNEL void fill(__global Y *out, int offset, int stride, int channels, constant_type value) {
+ELEMENTWISE void fill(__global Y *out, int offset, int stride, int channels, constant_type value) {
     const int c = get_global_id(0);
     if (c < channels)
         SET(value, out, offset + get_global_id(1) * stride + c);

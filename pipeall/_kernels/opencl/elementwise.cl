@@ -2,20 +2,16 @@
  * work items (dimension 0) touch neighbouring channels. */
 #include "typed.cl"
 #include "pointwise.cl"
-#ifndef LOCAL_ELEMENTS
-#define LOCAL_ELEMENTS 64 /* work items of a group along dimension 0 */
-#endif
 #ifndef UNARY
 #define UNARY EVERY_neg /* the formula of unary */
 #endif
 #ifndef BINARY
 #define BINARY EVERY_add /* the formula of binary */
 #endif
-#define KERNEL __kernel __attribute__((reqd_work_group_size(LOCAL_ELEMENTS, 1, 1)))
 
 /* out = clamp(a op b, lo, hi). Dimensions: channel, column, row. b's strides are per row, column and channel, and
  * 0 where b is broadcast. out may be a or b. */
-KERNEL void binary(__global const X *a_at, int a_offset, int a_stride, __global const R *b_at, int b_offset, int b_row,
+ELEMENTWISE void binary(__global const X *a_at, int a_offset, int a_stride, __global const R *b_at, int b_offset, int b_row,
                    int b_column, int b_channel, __global Y *out, int out_offset, int out_stride, int channels, int w,
                    float lo, float hi) {
     const int channel = get_global_id(0), column = get_global_id(1), row = get_global_id(2);
@@ -28,7 +24,7 @@ KERNEL void binary(__global const X *a_at, int a_offset, int a_stride, __global 
 }
 
 /* Dimensions: channel, pixel. out may be x. */
-KERNEL void unary(__global const X *x_at, int offset, int stride, __global Y *out, int out_offset, int out_stride,
+ELEMENTWISE void unary(__global const X *x_at, int offset, int stride, __global Y *out, int out_offset, int out_stride,
                   int channels, float p0, float p1) {
     const int channel = get_global_id(0), pixel = get_global_id(1);
     if (channel >= channels)

@@ -1,16 +1,13 @@
 /* Elements picked by indices that are known when the frame is, one work item per element of the output.
  * Bound by memory. */
 #include "typed.cl"
-#ifndef LOCAL_ELEMENTS
-#define LOCAL_ELEMENTS 64 /* work items of a group along dimension 0 */
-#endif
 #ifndef I
 #define I long /* how indices lie in memory */
 #endif
 
 /* out[i] = x[i . x_strides + index * axis_stride], where index is that at i . index_strides; below 0 it counts from the end
  * of the `size` elements along the axis, and one outside of them is the nearest inside. Dimensions: `indices` of typed.cl. */
-__kernel __attribute__((reqd_work_group_size(LOCAL_ELEMENTS, 1, 1))) void
+ELEMENTWISE void
 gather(__global const X *x, int x_offset, int8 x_strides, int axis_stride, int size, __global const I *index,
        int index_offset, int8 index_strides, __global Y *out, int out_offset, int8 out_strides, int8 shape) {
     const int8 i = indices(shape);

@@ -1,9 +1,6 @@
 /* Resampling along AXES axes: an element of the output is a weighted sum of TAPS elements along each of them, from
  * tables of indices and weights. One work item per element of the output. Bound by memory for few taps. */
 #include "typed.cl"
-#ifndef LOCAL_ELEMENTS
-#define LOCAL_ELEMENTS 64 /* work items of a group along dimension 0 */
-#endif
 #ifndef AXES
 #define AXES 2 /* 1 to 3 */
 #endif
@@ -24,7 +21,7 @@
     for (int t##n = i * taps##n; t##n < (i + 1) * taps##n; t##n++)
 
 /* x_strides are 0 along the resized axes, where strides are those of the tables. Dimensions: `indices` of typed.cl. */
-__kernel __attribute__((reqd_work_group_size(LOCAL_ELEMENTS, 1, 1))) void
+ELEMENTWISE void
 resize(__global const X *x, int x_offset, int8 x_strides, __global Y *out, int out_offset, int8 out_strides, int8 shape,
        TABLE(0), TABLE(1), TABLE(2)) {
     const int8 i = indices(shape);

@@ -2,9 +2,6 @@
  * Bound by memory; neighbouring work items (dimension 0) go along an axis that is dense. */
 #include "typed.cl"
 #include "pointwise.cl"
-#ifndef LOCAL_ELEMENTS
-#define LOCAL_ELEMENTS 64 /* work items of a group along dimension 0 */
-#endif
 #ifndef A
 #define A float /* how a lies in memory */
 #endif
@@ -25,7 +22,7 @@
 #endif
 
 /* Strides are 0 where an operand is broadcast. Dimensions: `indices` of typed.cl. out may be an operand. */
-__kernel __attribute__((reqd_work_group_size(LOCAL_ELEMENTS, 1, 1))) void
+ELEMENTWISE void
 pointwise(__global const A *a_at, int a_offset, int8 a_strides, __global const B *b_at, int b_offset, int8 b_strides,
           __global const C *c_at, int c_offset, int8 c_strides, __global Y *out, int out_offset, int8 out_strides,
           int8 shape, NUMBER p0, NUMBER p1, NUMBER lo, NUMBER hi) {

@@ -21,6 +21,8 @@
 #ifndef W
 #define W float
 #endif
+/* Before a kernel of one work item per element of dimension 0, in groups of 64. */
+#define ELEMENTWISE __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
 #define OVERLOADED __attribute__((overloadable))
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
