@@ -1,24 +1,27 @@
-"""The five networks on the models of boards with pipeall's own kernels: one component, all of them, and pipelines.
+"""The five networks on the models of boards: one component, a copy on each, pipelines, and the best plan of any kind.
 
     python -m bench.pipelines.boards [NETWORK ...] [--boards rk3588,rpi5]
 
-Then in half precision, of those components that have prices of it, and on integers. GPUs take no part in 8 bits: they
-compute floats. Networks of integers are quantized on noise, which makes no difference to times.
+Their latency until a frame is delivered in its turn, without queueing (as many frames under way as there are units),
+and their memory, by the kernels of this machine. Then in half precision, of those components that have prices of it,
+and on integers. GPUs take no part in 8 bits: they compute floats. Networks of integers are quantized on noise, which
+makes no difference to times.
 
 Simulated, with the interval that holds four of five cases, beside the best time that anybody published of the board,
 with any engine, processor and precision of floats.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
-from bench.common import NETWORKS, Record, frames, names, network, parser
+from bench.common import NETWORKS, Record, frames, mean_line, names, network, parser
 from pipeall import Board, Graph, Plan, quantize
 from pipeall.pipeline.boards.models.board_model import BoardModel
 from pipeall.pipeline.boards.models.modelled import Modelled
 from pipeall.pipeline.boards.models.price_list import PriceList
-from pipeall.pipeline.measuring.comparison import baselines
-from pipeall.pipeline.planning.plan_table import PredictedPlan
-from pipeall.pipeline.planning.predict import predict
+from pipeall.pipeline.measuring.comparison import MODES, SEARCHES, baselines
+from pipeall.pipeline.measuring.footprint import footprint
 from pipeall.pipeline.planning.profile import Profile
 from pipeall.pipeline.planning.simulate import simulate
 from pipeall.pipeline.planning.uncertainty import interval
@@ -40,23 +43,26 @@ PUBLISHED_INT8_MS = {
     "rk3588": {"googlenet": 15.6, "mobilenet": 4.6, "resnet50": 33.1},
     "rpi5": {"googlenet": 24.1, "mobilenet": 8.7, "resnet50": 20.6, "squeezenet": 5.09},
 }
+RATES = ("Peak [FPS] .1f", "Parallel [FPS] .1f", "Pipe-All [FPS] .1f", "Floating [FPS] .1f", "Best [FPS] .1f")
 COLUMNS = (
-    "board", "network", "Peak [FPS] .1f", "Parallel [FPS] .1f", "Pipe-All [FPS] .1f", "in 4 of 5 cases [FPS]",
-    "latency [ms] .1f", "plan", "floating [FPS] .1f", "best published [FPS] .1f",
+    "board", "network", *RATES, "Best by Parallel [x] .2f", "Best, in 4 of 5 cases [FPS]", "Best",
+    "best published [FPS] .1f",
+)  # fmt: skip
+SHOWN = ("Peak", "Parallel", "Pipe-All", "Best")  # of which latency and memory are told
+DELIVERY = (
+    "board", "network", *(f"{mode}, p50 [ms] .1f" for mode in SHOWN), *(f"{mode}, p99 [ms] .1f" for mode in SHOWN),
+    *(f"{mode} [MB] .0f" for mode in SHOWN),
 )  # fmt: skip
 PRECISE = (
-    "board", "network", "precision", "Peak [FPS] .1f", "Parallel [FPS] .1f", "Pipe-All [FPS] .1f",
-    "in 4 of 5 cases [FPS]", "latency [ms] .1f", "plan", "by Pipe-All in float32 [x] .2f", "best published [FPS] .1f",
+    "board", "network", "precision", *RATES, "Best, in 4 of 5 cases [FPS]", "Best, p99 [ms] .1f", "Best",
+    "by Best in float32 [x] .2f", "best published [FPS] .1f",
 )  # fmt: skip
 SUMMED_UP = "resnet50"
 SUMMARY = (
-    "board", "precision", "Peak [FPS] .1f", "Parallel [FPS] .1f", "Pipe-All [FPS] .1f", "best published [FPS] .1f",
-    "Peak [ms] .1f", "Parallel, slowest component [ms] .1f", "Pipe-All [ms] .1f", "Pipe-All",
+    "board", "precision", "Peak [FPS] .1f", "Parallel [FPS] .1f", "Pipe-All [FPS] .1f", "Best [FPS] .1f",
+    "best published [FPS] .1f", *(f"{mode}, p99 [ms] .1f" for mode in SHOWN), "Best",
 )  # fmt: skip
-
-
-def fps(profile: Profile, plan: Plan | None) -> float | None:
-    return simulate(profile, plan, FRAMES, jitter=False).fps if plan else None
+BOARDS = ("a311d", "a311d-armcl", *list(PUBLISHED_MS)[1:])
 
 
 def published(times: Mapping[str, Mapping[str, float]], name: str, net: str) -> float | None:
@@ -82,57 +88,92 @@ def on_noise(graph: Graph) -> Graph:
     return quantize(graph, frames(graph, 2), method="minmax").graph
 
 
-def rates_of(graph: Graph, profile: Profile, units: Sequence[str]) -> tuple[PredictedPlan, list[float | str | None]]:
-    """Pipe-All's plan; FPS of Peak, Parallel and Pipe-All, and what holds the last in four cases of five."""
-    found = baselines(graph, profile, units)
-    best = found.pipelines[0]
-    likely = interval(profile, best.plan)
-    rates = [fps(profile, plan) for plan in (found.single[0], found.parallel, best.plan)]
-    return best, [*rates, f"{likely.fps[0]:.0f} to {likely.fps[1]:.0f}" if likely else None]
+@dataclass(frozen=True)
+class Ways:
+    """The plan of each mode, None where there is none: its FPS at full load, and its latency without queueing."""
+
+    profile: Profile
+    plans: Mapping[str, Plan | None]
+
+    @classmethod
+    def of(cls, graph: Graph, profile: Profile) -> "Ways":
+        found = baselines(graph, profile, list(profile.units))
+        searched = {mode: found.searched.get(mode, found.searched["pipe-all"])[0].plan for mode in SEARCHES}
+        plans = {"peak": found.single[0], "parallel": found.parallel} | searched
+        return cls(profile, {MODES[mode]: plan for mode, plan in plans.items()})
+
+    @property
+    def best(self) -> Plan:
+        return self.plans["Best"]
+
+    @property
+    def likely(self) -> str | None:
+        known = interval(self.profile, self.best)
+        return f"{known.fps[0]:.0f} to {known.fps[1]:.0f}" if known else None
+
+    @cached_property
+    def fps(self) -> dict[str, float | None]:
+        return {mode: self._simulated(plan, None, "fps") for mode, plan in self.plans.items()}
+
+    def latency(self, percentile: str) -> list[float | None]:
+        return [self._simulated(self.plans[mode], 0, f"latency_{percentile}_ms") for mode in SHOWN]
+
+    def _simulated(self, plan: Plan | None, depth: int | None, figure: str) -> float | None:
+        return plan and getattr(simulate(self.profile, plan, FRAMES, depth=depth, jitter=False), figure)
 
 
-def slowest(profile: Profile) -> float:
-    """A frame of the slowest component, while all others compute frames of their own."""
-    units = list(profile.units)
-    plan = Plan.parallel(units) if len(units) > 1 else Plan.single(units[0])
-    return predict(profile, plan).latency_ms
+def megabytes(graph: Graph, board: Board, plan: Plan | None) -> float | None:
+    return plan and sum(stage.total for stage in footprint(graph, plan, board)) / 1e6
 
 
 def main() -> None:
     options = parser(__doc__, networks=NETWORKS)
-    options.add_argument("--boards", type=names, default=list(PUBLISHED_MS))
+    options.add_argument("--boards", type=names, default=list(BOARDS))
     options = options.parse_args()
     graphs = {net: network(net) for net in options.networks}
     quantized = {net: on_noise(graph) for net, graph in graphs.items()}
+    gains, sooner = [], []
     with (
         Record(options, *COLUMNS, keys=2) as record,
+        Record(options, *DELIVERY, part="delivery", keys=2) as delivery,
         Record(options, *SUMMARY, part="summary") as summary,
         Record(options, *PRECISE, part="precisions", keys=3) as precisions,
     ):
         for name in options.boards:
-            model = Board.load(name).model
+            board = Board.load(name)
             for net, graph in graphs.items():
-                profile = model.profile(graph)
-                floating = baselines(graph, profile, list(profile.units), floating=True).pipelines[0]
-                best, rates = rates_of(graph, profile, list(profile.units))
-                more = fps(profile, floating.plan), published(PUBLISHED_MS, name, net)
-                record.add(name, net, *rates, best.prediction.latency_ms, str(best.plan), *more)
-                ways = [("float32", best, rates[:3], slowest(profile))]
-                for precision, (form, units) in precise(model, graph, quantized[net]).items():
-                    own = model.profile(form, units)
-                    better, figures = rates_of(form, own, list(own.units))
-                    gain = better.prediction.fps / best.prediction.fps
+                ways = Ways.of(graph, board.model.profile(graph))
+                known = published(PUBLISHED_MS, name, net)
+                rates, p99 = ways.fps, dict(zip(SHOWN, ways.latency("p99"), strict=True))
+                gain = rates["Parallel"] and rates["Best"] / rates["Parallel"]
+                record.add(name, net, *rates.values(), gain, ways.likely, str(ways.best), known)
+                memory = [megabytes(graph, board, ways.plans[mode]) for mode in SHOWN]
+                delivery.add(name, net, *ways.latency("p50"), *p99.values(), *memory)
+                if gain:
+                    gains.append(gain)
+                    sooner.append(p99["Best"] < p99["Parallel"])
+                forms = {"float32": (ways, known)}
+                others = precise(board.model, graph, quantized[net]) if name in PUBLISHED_MS else {}
+                for precision, (form, units) in others.items():
+                    own = Ways.of(form, board.model.profile(form, units))
                     known = published(PUBLISHED_INT8_MS if precision == "int8" else PUBLISHED_MS, name, net)
-                    plan = str(better.plan)
-                    precisions.add(name, net, precision, *figures, better.prediction.latency_ms, plan, gain, known)
-                    ways.append((precision, better, figures[:3], slowest(own)))
-                if net == SUMMED_UP:
-                    precision, best, rates, late = max(ways, key=lambda way: way[1].prediction.fps)
-                    known = [published(times, name, net) or 0 for times in (PUBLISHED_MS, PUBLISHED_INT8_MS)]
-                    what = f"{name}: {', '.join(map(short, model.components.values()))}"
-                    late = None if rates[1] is None else late
-                    own = (1000 / rates[0], late, best.prediction.latency_ms, str(best.plan))
-                    summary.add(what, precision, *rates, max(known), *own)
+                    last = own.latency("p99")[-1]
+                    precisions.add(
+                        name, net, precision, *own.fps.values(), own.likely, last, str(own.best),
+                        own.fps["Best"] / rates["Best"], known,
+                    )  # fmt: skip
+                    forms[precision] = own, known
+                if net == SUMMED_UP and name in PUBLISHED_MS:
+                    precision, (ways, _) = max(forms.items(), key=lambda form: form[1][0].fps["Best"])
+                    what = f"{name}: {', '.join(map(short, board.model.components.values()))}"
+                    rates = [ways.fps[mode] for mode in SHOWN]
+                    known = max(value or 0 for _, value in forms.values())
+                    summary.add(what, precision, *rates, known, *ways.latency("p99"), str(ways.best))
+        if gains:
+            record.say(mean_line("Best by Parallel", gains) + f"; least {min(gains):.3f}")
+            delivery.say(
+                f"Best delivers sooner than Parallel at the 99th percentile in {sum(sooner)} of {len(sooner)}."
+            )
 
 
 if __name__ == "__main__":

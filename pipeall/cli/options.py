@@ -41,11 +41,6 @@ def profile_option(help: str) -> Callable:
     return click.option("--profile", "profile_path", metavar="FILE", shell_complete=complete.files(".json"), help=help)
 
 
-floating_option = click.option(
-    "--floating", is_flag=True, help="Also plans whose cuts float: the groups there go to whichever stage is free."
-)
-
-
 def _in_folder(context: click.Context, option: click.Parameter, value: str | None, folder: bool = False) -> str | None:
     if value is not None and not (value and Path(value).parent.is_dir()):
         raise click.BadParameter(f"expected a file in a folder that exists, got {value!r}", context, option)

@@ -28,7 +28,6 @@ from ..pipeline.devices.device import Component
 from .tables import plain
 
 EVERY_S = 10.0  # between two lines of progress where there is no terminal
-MODES = {"single": "Single", "peak": "Peak", "parallel": "Parallel", "pipe-all": "Pipe-All"}  # in JSON: in text
 
 
 def print_json(kind: str, **content: Any) -> None:

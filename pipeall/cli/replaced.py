@@ -15,6 +15,7 @@ OPTIONS = {  # command -> option that is gone -> what to write instead
         "--threads": "--plan Bx2-L:3",
     },
     "train": {"--rate": "--lr"},
+    "bench": {"--floating": "a row that is always there"},
     "profile": {
         "--layers": "pipeall profile layers MODEL",
         "--tune-gpu": "pipeall profile tune MODEL",

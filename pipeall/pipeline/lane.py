@@ -17,7 +17,7 @@ from . import runtime
 from .devices.device import Component, ring_slots
 from .front import row_of
 from .planning.plan import StagePlan, borders
-from .planning.rings import full_load, slots_behind
+from .planning.rings import slots_behind, under_way
 from .stats import StageCounters
 from .trace import StageTrace
 
@@ -130,7 +130,7 @@ def _rings(
     counts = [slots + before + after for before, after in pairwise(held)]
     for ring, stage in enumerate(stages, 1):
         counts[ring] = slots_behind(stage.floating > 0, counts[ring])
-    depth = depth or full_load(plans) + sum(held)
+    depth = under_way(plans, depth) + (sum(held) if depth is None else 0)
     counts[0] = max(counts[0], depth)
     rings = [
         ring_slots(before + after, size, count)
@@ -151,7 +151,7 @@ class Lane:
     gate    changes when the lane has room or a result
     slots   per ring, but for the first
     depth   most frames under way: submitted and not yet taken out of the lane; None: one more than stages work on and
-            one for each floating cut
+            one for each floating cut; 0: one for each unit
     packed  weights that the lanes of a pipeline share, as for ``Device.compile``
     record  keep a log of the latest LOG_FRAMES frames of each stage, for ``traces``
     fault   (stage, frame) at which a stage reports an error

@@ -72,7 +72,7 @@ class Pipeline:
         Of each ring: 2 is double buffering; each more adds throughput under jitter, memory and latency.
     depth : int, optional
         Most frames under way in a lane, results not taken included. The default is one more than its stages work on:
-        that keeps all stages busy, each more only waits in a ring.
+        that keeps all stages busy, each more only waits in a ring. 0: as many as it has units, which hardly wait.
     trace : bool or path
         Record every step of the latest frames (``trace`` after ``close``); a path: also write them for Perfetto.
     time_scale : float
@@ -99,7 +99,7 @@ class Pipeline:
         plan=optional(plan_of),
         board=board_of,
         slots=whole(1, MAX_SLOTS),
-        depth=optional(whole(1)),
+        depth=optional(whole(0)),
         trace=trace_of,
         time_scale=FACTOR,
         profile=optional(profile_of),
@@ -362,7 +362,7 @@ def _check(
     """Raises ArgumentError for arguments that do not go together."""
     room = slots * (max(map(len, plan.lanes)) + 1)
     if depth is not None and depth > room:
-        raise ArgumentError(f"depth: expected 1 to {room}, as many as {slots} slots a ring hold, got {depth!r}")
+        raise ArgumentError(f"depth: expected 0 to {room}, as many as {slots} slots a ring hold, got {depth!r}")
     if fault and all(fault[0] >= len(lane) for lane in plan.lanes):
         raise ArgumentError(f"PIPEALL_FAULT: expected a stage of plan {plan} (from 0), got {fault[0]}")
     if time_scale != 1 and board.model is None:

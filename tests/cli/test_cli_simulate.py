@@ -9,7 +9,7 @@ from pipeall import Board, Plan, Profile
 from pipeall import search as find
 from pipeall import simulate as run
 from pipeall.cli.model_argument import ZOO
-from pipeall.pipeline.measuring.comparison import baselines
+from pipeall.pipeline.measuring.comparison import SEARCHES, baselines
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -20,16 +20,16 @@ def test_simulate_runs_the_contest_of_a_board():
     found = document("simulate", "squeezenet", "--board", "a311d-armcl", "--frames", "200", "--seed", "3")
     graph = ZOO["squeezenet"]()
     profile = Board.load("a311d-armcl").model.profile(graph)
-    assert [row["mode"] for row in found["runs"]] == ["peak", "parallel", "pipe-all"]
-    plans = ["big", "big+little+gpu", str(find(graph, profile, top=1).best)]
+    assert [row["mode"] for row in found["runs"]] == ["peak", "parallel", *SEARCHES]
+    plans = ["big", "big+little+gpu", *(str(find(graph, profile, top=1, **kind).best) for kind in SEARCHES.values())]
     assert [row["plan"] for row in found["runs"]] == plans
     for row in found["runs"]:
         plan = Plan.parse(row["plan"])
         expected = json.loads(json.dumps(run(profile, plan, 200, seed=3).to_dict()))
-        single = run(profile, plan, 200, depth=max(map(len, plan.lanes)), seed=3).to_dict()
+        single = run(profile, plan, 200, depth=0, seed=3).to_dict()
         expected |= {key: value for key, value in single.items() if key.startswith("latency")}
         assert {key: row[key] for key in expected} == expected
-    assert not found["queue"] and found["runs"][2]["latency_p50_ms"] < run(profile, plan, 200, seed=3).latency_p50_ms
+    assert not found["queue"] and found["runs"][-1]["latency_p50_ms"] < run(profile, plan, 200, seed=3).latency_p50_ms
     deep = document(
         "simulate", "squeezenet", "--board", "a311d-armcl", "--plan", plan, "--frames", "200", "--depth", "4"
     )
@@ -62,13 +62,15 @@ def test_lineup_of_components_that_cannot_do_all(tmp_path):
     profile = Board.load(toy_board(tmp_path / "toy.json")).model.profile(graph)
     whole = baselines(graph, profile, ["little", "big"], top=2)
     assert [str(plan) for plan in whole.single] == ["big", "little"] and str(whole.parallel) == "little+big"
-    assert [choice.plan for choice in whole.pipelines] == [c.plan for c in find(graph, profile, top=2).ranked]
+    for mode, kind in SEARCHES.items():
+        expected = [choice.plan for choice in find(graph, profile, top=2, **kind).ranked]
+        assert [choice.plan for choice in whole.searched[mode]] == expected
     content = profile.to_dict()
     content["units"]["little"]["ms"][0] = None
     content["units"]["little"]["refused"] = {"1": "too large"}
     found = baselines(graph, Profile.from_dict(content, "test"), ["big", "little"])
     assert [str(plan) for plan in found.single] == ["big"] and found.parallel is None
-    assert str(found.pipelines[0].plan).startswith("big-little:")
+    assert str(found.searched["pipe-all"][0].plan).startswith("big-little:")
 
 
 @pytest.mark.usefixtures("tiny")

@@ -92,9 +92,9 @@ def test_cores_beyond_the_cluster_are_refused(board):
         type("OneGpu", (Board,), {"component": lambda self, key: device})((), gpu=False).units(gpu)
 
 
-@pytest.mark.parametrize("depth", [0, 7, 1.5, "3"])
+@pytest.mark.parametrize("depth", [-1, 7, 1.5, "3"])
 def test_a_depth_that_cannot_be_is_refused(depth, board):
-    with pytest.raises(ArgumentError, match="depth: expected (1 to 6, as many as 2 slots a ring hold|a whole number)"):
+    with pytest.raises(ArgumentError, match="depth: expected (0 to 6, as many as 2 slots a ring hold|a whole number)"):
         Pipeline(small_net(), "big-little:2", board=board, depth=depth)
 
 

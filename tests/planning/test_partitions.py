@@ -9,7 +9,7 @@ from plans_reference import INF, THREE, chain, random_profile
 
 import pipeall
 from pipeall.pipeline.planning.bound import bound
-from pipeall.pipeline.planning.delivery import delivered
+from pipeall.pipeline.planning.delivery import EQUAL, delivered
 from pipeall.pipeline.planning.orders import Order, orders
 from pipeall.pipeline.planning.partitions import Kind, divided, fastest
 from pipeall.pipeline.planning.plan import Plan
@@ -125,3 +125,11 @@ def test_on_modelled_boards_the_best_is_ahead_of_parallel(board, net):
     found = search(graph, pipeall.Board.load(board).model.profile(graph))
     parallel = delivered(found.profile, found.parallel.plan)
     assert found.ranked[0].delivered.fps > 1.02 * parallel.fps and found.gap < 0.12
+
+
+def test_the_best_is_not_behind_a_pipeline_of_distinct_components_whose_cuts_float():
+    """Waiting frames find better shares than predicted: on the A311D MobileNet's is 1.6 % ahead of what was ranked."""
+    graph = zoo_net("mobilenet")
+    profile = pipeall.Board.load("a311d").model.profile(graph)
+    found, once = search(graph, profile).ranked[0], search(graph, profile, plans="pipelines", floating=True).ranked[0]
+    assert found.delivered.fps >= (1 - EQUAL) * once.delivered.fps

@@ -83,7 +83,7 @@ def more(graph: pipeall.Graph, plan: pipeall.Plan, profile: pipeall.Profile, boa
     lines: list[str] = pipeall.explain(profile, plan).lines()
     memory: int = sum(stage.total for stage in pipeall.footprint(graph, plan, board))
     fps: float = pipeall.compare(graph, [plan], board)[0].median("fps")
-    slower: str | None = pipeall.compare_modes(graph, board, profile, ["big", "little"]).slower
+    slower: tuple[str, ...] = pipeall.compare_modes(graph, board, profile, ["big", "little"]).slower
     print(slower, pipeall.measure_all(graph, board, ["big"], plan, journal="every.json")["configurations"])
     layers: tuple[str, ...] = pipeall.mixed_precision(graph, [photo]).layers
     units: tuple[str, ...] = pipeall.allowed_precisions(graph, ["big"], ["fp32"]).units

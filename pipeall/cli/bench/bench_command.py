@@ -1,4 +1,4 @@
-"""``pipeall bench``: one component, all independently, and all as a pipeline, measured here or on an emulated board."""
+"""``pipeall bench``: one component, all independently, pipelines and the best plan, here or on an emulated board."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from ..options import (
     board_option,
     file_option,
     finer_option,
-    floating_option,
     json_option,
     positive_option,
     value_option,
@@ -43,11 +42,10 @@ NETS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")  # o
     "--seconds", help="How long each part of a profile, and each plan at each load, runs; default 2, with --board 4."
 )
 @click.option("--turns", type=click.IntRange(1), help="Of each plan, within --seconds; default 5, with --board 1.")
-@floating_option
 @board_option
 @positive_option("--time-scale", help="With --board: run so many times as slow; default 1.")
 @file_option("--plot", help="Draw throughput and latency as PNG.")
-@file_option("--trace", help="Of one network's Pipe-All: what each stage did; open it at ui.perfetto.dev.")
+@file_option("--trace", help="Of one network's Best: what each stage did; open it at ui.perfetto.dev.")
 @finer_option
 @value_option
 @json_option
@@ -56,7 +54,6 @@ def bench(
     components: str | None,
     seconds: float | None,
     turns: int | None,
-    floating: bool,
     board: str | None,
     time_scale: float | None,
     plot: str | None,
@@ -64,7 +61,7 @@ def bench(
     finer: int | None,
     as_json: bool,
 ) -> None:
-    """Compare one processor, all independently and all as a pipeline.
+    """Compare one processor, all independently, pipelines and the best plan.
 
     \b
     pipeall bench
@@ -73,9 +70,11 @@ def bench(
 
     Networks are the zoo's five unless some are named. Peak is the fastest single component; where all cores are equal,
     cpu is one too: all of them at once. Parallel runs the network on every component independently. Pipe-All is the
-    best plan of a search, the best three run to make sure; it may leave components out. The plans of a network take
-    turns. FPS and stage times are wall clock at full load. Latency is from submit to result with as many frames under
-    way as there are stages; its worst lane is Parallel's slowest component, which is the paper's figure.
+    best pipeline in which each has one stage or none; Floating may have cuts that float; Best may be any plan:
+    components that come several times, lanes. Of each search the best three run to make sure. The plans of a network
+    take turns. FPS and stage times are wall clock at full load. Latency is from submit to when a frame is delivered in
+    its turn, with as many frames under way as there are units; its worst lane is Parallel's slowest component, which is
+    the paper's figure.
 
     With --board the runtime runs here at the pace of the board's model; times are the board's.
     """
@@ -93,7 +92,7 @@ def bench(
     seconds, turns = seconds or (4.0 if board else 2.0), turns or (1 if board else 5)
     host = Board.detect() if board else there
     about = machine.describe(host) | {"before": machine.state(host)}
-    runs, notes = _compared(graphs, there, names, floating, seconds, turns, time_scale)
+    runs, notes = _compared(graphs, there, names, seconds, turns, time_scale)
     about |= {"after": machine.state(host), "seconds": seconds, "turns": turns}
     about |= {"board": there.model.name if board else None, "time_scale": time_scale}
     with ExitStack() as files:  # after what is printed, which is not lost where they cannot be written
@@ -114,7 +113,6 @@ def _compared(
     graphs: Mapping[str, Graph],
     board: Board,
     names: list[str],
-    floating: bool,
     seconds: float,
     turns: int,
     time_scale: float | None,
@@ -129,10 +127,10 @@ def _compared(
             with tracked(bar, net) as show_progress:
                 modes = compare_modes(
                     graph, board, profile, names,
-                    seconds=seconds, turns=turns, floating=floating, time_scale=time_scale, progress=show_progress,
+                    seconds=seconds, turns=turns, time_scale=time_scale, progress=show_progress,
                 )  # fmt: skip
             rows += [row | {"net": net} for row in modes.rows]
-            lines = [*([modes.slower] if modes.slower else []), *plan_notes(names, modes.rows)]
+            lines = [*modes.slower, *plan_notes(names, modes.rows)]
             lines += [f"{plan} refused: {reason}" for plan, reason in modes.refused.items()]
             notes += [f"{net}: {line}" for line in (*lines, *times_lines(profile, board))]
             bar.advance(overall)
@@ -161,8 +159,8 @@ def _components(board: Board, text: str | None) -> list[str]:
 def plan_notes(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Which components are missing, and where."""
     able = {Plan.parse(row["plan"]).components[0] for row in rows if row["mode"] in ("single", "peak")}
-    unable = [f"{name} cannot run all of it, so it is in no more than Pipe-All" for name in names if name not in able]
+    unable = [f"{name} cannot run all of it, so it has no more than a stage" for name in names if name not in able]
     mode, plan = rows[-1]["mode"], Plan.parse(rows[-1]["plan"])
     busy = {name for name in names for part in plan.components if name == part or overlap(name, part)}
-    idle = [name for name in names if mode == "pipe-all" and name not in busy]
+    idle = [name for name in names if mode == "best" and name not in busy]
     return unable + ([f"the best plan, {plan}, leaves out {', '.join(idle)}"] if idle else [])

@@ -1,4 +1,4 @@
-"""The paper's Fig. 7: throughput and latency of Peak, Parallel and Pipe-All, a group of bars per network."""
+"""The paper's Fig. 7, with more plans: throughput and latency of each mode, a group of bars per network."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...pipeline.measuring.comparison import MODES
 from ..figures import Figure, blank, patches, save
-from ..output import MODES
 
-COLOURS = {"peak": "#9aa5b1", "parallel": "#e0a458", "pipe-all": "#2f6f9f"}  # by mode
+COLOURS = {  # by mode
+    "peak": "#9aa5b1",
+    "parallel": "#e0a458",
+    "pipe-all": "#2f6f9f",
+    "floating": "#7fb0d3",
+    "best": "#4f9d69",
+}
 PANELS = (
     ("fps", "Throughput", "frames per second"),
     ("latency_worst_ms", "Latency", "ms (Parallel: its slowest component)"),

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...pipeline.boards.board import Board
-from ...pipeline.measuring.comparison import MAX_LATE, averages
-from ..output import MODES, component_text
+from ...pipeline.measuring.comparison import MAX_LATE, MODES, averages
+from ..output import component_text
 from ..plans import BUSY
 from ..tables import print_table, print_text
 
@@ -51,7 +51,7 @@ def _show_machine(about: Mapping[str, Any], board: Board, names: Sequence[str]) 
     if any(board.component(name).stand_in for name in names):
         print_text(NOTE)
     if len(names) == 1:
-        print_text("One component: neither Parallel nor Pipe-All.")
+        print_text("One component: neither Parallel nor pipelines.")
     print_text()
 
 
@@ -59,7 +59,7 @@ def _show_runs(runs: Sequence[dict[str, Any]]) -> None:
     emulated, energy = (any(row.get(key) is not None for row in runs) for key in ("simulated_fps", "energy_mj"))
     headings = ["network", "mode", "plan", ">FPS", ">x Peak", ">spread %"]
     headings += [">simulated", ">differs %"] if emulated else []
-    headings += [">p50 ms", ">p95 ms", ">p99 ms", ">worst lane", ">x Peak"]
+    headings += [">p50 ms", ">p99 ms", ">worst lane", ">x Peak", ">MB"]
     headings += [">predicted mJ a frame"] if energy else []
     cells = [_run_cells(row, emulated, energy) for row in runs]
     print_table("Throughput at full load; latency without queueing", headings, cells)
@@ -74,8 +74,9 @@ def _run_cells(row: Mapping[str, Any], emulated: bool, energy: bool) -> tuple[ob
         f"{row['fps_to_peak']:.2f}",
         f"{100 * row['fps_spread']:.1f}",
         *((f"{row['simulated_fps']:.2f}", f"{row['simulated_error_percent']:+.1f}") if emulated else ()),
-        *(f"{row[f'latency_{key}_ms']:.1f}" for key in ("p50", "p95", "p99", "worst")),
+        *(f"{row[f'latency_{key}_ms']:.1f}" for key in ("p50", "p99", "worst")),
         f"{row['latency_to_peak']:.2f}",
+        f"{row['memory_bytes'] / 1e6:.0f}",
         *((row["energy_mj"] and f"{row['energy_mj']:.0f}",) if energy else ()),
     )
 
@@ -91,18 +92,19 @@ def _show_stages(runs: Sequence[dict[str, Any]]) -> None:
     stages = [
         (
             row["net"],
+            MODES[row["mode"]],
             stage["unit"],
             f"{stage['groups'][0] + 1} to {stage['groups'][1]}",
             *(f"{stage[f'{key}_ms']:.2f}" for key in ("busy", "wait_in", "wait_out", "map", "copy")),
             f"{100 * stage['use']:.0f}",
         )
         for row in runs
-        if row["mode"] == "pipe-all"
+        if row["mode"] in ("pipe-all", "best")
         for stage in row["stages"]
     ]
     if stages:
-        headings = ["network", "unit", "groups", ">busy", ">wait in", ">wait out", ">map", ">copy", ">use %"]
-        print_table("Stages of Pipe-All at full load: mean ms a frame", headings, stages)
+        headings = ["network", "mode", "unit", "groups", ">busy", ">wait in", ">wait out", ">map", ">copy", ">use %"]
+        print_table("Stages of Pipe-All and Best at full load: mean ms a frame", headings, stages)
 
 
 def _show_averages(runs: Sequence[dict[str, Any]]) -> None:

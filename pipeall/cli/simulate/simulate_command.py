@@ -11,7 +11,7 @@ import click
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.onnx.read.inputs import Shapes
-from ...pipeline.measuring.comparison import baselines, likely
+from ...pipeline.measuring.comparison import MODES, baselines, likely
 from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.rings import MAX_DEPTH, MAX_SLOTS
@@ -29,7 +29,7 @@ from ..options import (
     profile_option,
     seed_option,
 )
-from ..output import MODES, print_json, progress
+from ..output import print_json, progress
 from ..plans import load_board, plan_option, read_plan, times_lines
 from ..tables import print_table, print_text
 
@@ -72,7 +72,7 @@ def simulate(
     pipeall simulate net.onnx --profile net.json --plan plan.json
 
     Shows throughput, latency, use of each unit and energy. Latency is with as many frames under way as there are
-    stages, unless --depth or --period-ms says otherwise.
+    units, unless --depth or --period-ms says otherwise.
     """
     if plot:
         from .simulate_plot import draw_simulation  # before anything is simulated in vain
@@ -104,13 +104,12 @@ def simulate(
 
 
 def _simulated(profile: Profile, plan: Plan, frames: int, options: Mapping[str, Any], queue: bool) -> dict[str, Any]:
-    """A run at full load; latency unless ``queue`` from another one, with as many frames under way as stages."""
+    """A run at full load; latency unless ``queue`` from another one, with as many frames under way as units."""
     period_ms = options["period_ms"] or 0.0
     row = run(profile, plan, frames, options["slots"], options["depth"], period_ms, seed=options["seed"]).to_dict()
     row |= likely(profile, plan)
     if not queue:
-        stages = max(map(len, plan.lanes))
-        single = run(profile, plan, frames, options["slots"], stages, seed=options["seed"]).to_dict()
+        single = run(profile, plan, frames, options["slots"], 0, seed=options["seed"]).to_dict()
         row |= {key: value for key, value in single.items() if key.startswith("latency")}
     return row
 
@@ -118,7 +117,8 @@ def _simulated(profile: Profile, plan: Plan, frames: int, options: Mapping[str, 
 def _contest(graph: Graph, profile: Profile) -> dict[str, Plan]:
     compared = baselines(graph, profile, [unit for unit in profile.units if unit.cores is None])
     parallel = {"parallel": compared.parallel} if compared.parallel else {}
-    return {"peak": compared.single[0], **parallel, "pipe-all": compared.pipelines[0].plan}
+    chosen = {mode: choices[0].plan for mode, choices in compared.searched.items()}
+    return {"peak": compared.single[0], **parallel, **chosen}
 
 
 def _show(graph: Graph, rows: Sequence[dict[str, Any]], queue: bool) -> None:

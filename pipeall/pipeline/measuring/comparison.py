@@ -1,9 +1,10 @@
-"""Peak, Parallel and Pipe-All against each other on one network, and averages beside the paper's."""
+"""Peak, Parallel, Pipe-All and the best of all plans on one network, and averages beside the paper's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import ceil
 from statistics import mean
 from typing import Any
@@ -19,13 +20,33 @@ from ..planning.search import search, singles
 from ..planning.simulate import simulate
 from ..planning.uncertainty import interval
 from ..planning.units import traits_of
+from .footprint import footprint
 from .trial import Trial, compare
 from .verify import run_choices
 
-PIPELINES = 3  # best plans that run to find Pipe-All
+RUN = 3  # best plans of a search that run, to choose of them
 MAX_LATE = 0.01  # of the frames of an emulated board may take longer to compute here than the board takes
 MARGIN = 1.5  # of a --time-scale that fits, over the mean frame: single ones take longer
 SIMULATED = 500  # frames: without jitter, the rhythm of a few is that of all
+
+MODES = {  # in JSON: in text
+    "single": "Single",
+    "peak": "Peak",
+    "parallel": "Parallel",
+    "pipe-all": "Pipe-All",
+    "floating": "Floating",
+    "best": "Best",
+}
+SEARCHES: dict[str, dict[str, Any]] = {  # mode -> what its plans may be, as for ``search``
+    "pipe-all": {"plans": "pipelines"},
+    "floating": {"plans": "pipelines", "floating": True},
+    "best": {"plans": "all"},
+}
+MAY_BE = {  # mode -> those whose plans are of its kind too
+    "pipe-all": ("single",),
+    "floating": ("single", "pipe-all"),
+    "best": ("single", "parallel", "pipe-all", "floating"),
+}
 
 # Figure, mode, what it is compared with, and percent of the paper (its section 6, five networks on a Khadas VIM3)
 PAPER = (
@@ -44,26 +65,31 @@ class Baselines:
     single      the whole network on each component that can run it (Peak is the fastest), the fastest first; also on
                 "cpu", all cores at once, where it is one of the components
     parallel    the whole network on all of those but "cpu" at once, independently; None where there are not two of them
-    pipelines   the best plans for throughput, best first; they may leave components out, or all but one
+    searched    the best plans for throughput, best first, by mode of ``SEARCHES``: of Pipe-All each component has one
+                stage at most, and with "floating" its cuts may float; "best" is any plan. They may leave components
+                out, or all but one; of a component alone Pipe-All is all there is
     """
 
     single: tuple[Plan, ...]
     parallel: Plan | None
-    pipelines: tuple[PredictedPlan, ...]
+    searched: Mapping[str, tuple[PredictedPlan, ...]]
 
 
 def baselines(
-    graph: Graph, profile: Profile, components: Sequence[str], top: int = 1, floating: bool = False
+    graph: Graph, profile: Profile, components: Sequence[str], top: int = 1, modes: Sequence[str] = tuple(SEARCHES)
 ) -> Baselines:
-    """The baselines of these components; ``top`` is the number of pipelines, ``floating`` as for ``search``.
+    """The baselines of these components; ``top`` is the number of plans of each of the searched ``modes``.
 
     Raises ArgumentError where the profile lacks a component, none can run the whole network, or no plan is possible.
     """
     several = [name for name in components if not traits_of(name).all]
-    result = search(graph, profile, units=several or components, top=top, plans="pipelines", floating=floating)
+    searched = {
+        mode: search(graph, profile, units=several or components, top=top, **SEARCHES[mode]).ranked
+        for mode in (modes if len(components) > 1 else ("pipe-all",))
+    }
     single = singles(profile, components)
     able = [name for name in several if Plan.single(name) in single]
-    return Baselines(single, Plan.parallel(able) if len(able) > 1 else None, result.ranked)
+    return Baselines(single, Plan.parallel(able) if len(able) > 1 else None, searched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +99,17 @@ class Comparison:
     Attributes
     ----------
     rows : list of dict
-        One for each mode and plan, ready for JSON: ``single`` or ``peak``, ``parallel`` and ``pipe-all``.
+        One for each mode and plan, ready for JSON: ``single`` or ``peak``, ``parallel``, ``pipe-all``, ``floating`` and
+        ``best``.
     refused : mapping of str to str
-        Pipelines that did not run, and why.
-    slower : str or None
-        Where the pipeline ran slower than one component alone, which is Pipe-All then: both, in words.
+        Plans of a search that did not run, and why.
+    slower : tuple of str
+        In words: the plans of a search that ran slower than another of their kind, which took their place.
     """
 
     rows: list[dict[str, Any]]
     refused: Mapping[str, str]
-    slower: str | None
+    slower: tuple[str, ...]
 
 
 def compare_modes(
@@ -93,14 +120,14 @@ def compare_modes(
     *,
     seconds: float = 2.0,
     turns: int = 5,
-    floating: bool = False,
     time_scale: float | None = None,
     progress: Progress = silent,
 ) -> Comparison:
-    """Runs the network on each component alone, on all of them independently, and by the best plan of a search.
+    """Runs the network on each component alone, on all of them independently, and by the best plans of searches.
 
-    The best plans of the search run first, to make sure. Throughput and stage times are of a full load, latency is of
-    as many frames under way as there are stages.
+    Pipe-All is the best pipeline of distinct components, "floating" that with cuts that may float, "best" any plan.
+    On this machine the best plans of each search run first, to make sure. Throughput and stage times are of a full
+    load, latency is of as many frames under way as there are units, until a frame is delivered in its turn.
 
     Parameters
     ----------
@@ -114,8 +141,6 @@ def compare_modes(
         Names of those that take part.
     seconds, turns
         That each plan runs at each load, and in how many turns.
-    floating
-        Whether cuts may float.
     time_scale
         Where the board is a model: how many times as long everything takes here. Figures are the board's.
     progress
@@ -131,7 +156,7 @@ def compare_modes(
     PipeallError
         As ``search`` and ``compare``.
     """
-    entries, refused = _entries(graph, board, profile, components, floating, seconds, progress)
+    entries, refused = _entries(graph, board, profile, components, seconds, progress)
     plans = list(dict.fromkeys(plan for _, plan in entries))
     full, single = (
         compare(graph, plans, board, turns=turns, seconds=seconds / turns, queue=queue, what=what, progress=progress,
@@ -140,7 +165,8 @@ def compare_modes(
     )  # fmt: skip
     loaded, unloaded = (dict(zip(plans, trials, strict=True)) for trials in (full, single))
     entries, slower = settled(entries, loaded)
-    return Comparison(rows(graph.name, profile, entries, loaded, unloaded, time_scale), refused, slower)
+    bytes_of = {plan: sum(stage.total for stage in footprint(graph, plan, board)) for plan in plans}
+    return Comparison(rows(graph.name, profile, entries, loaded, unloaded, bytes_of, time_scale), refused, slower)
 
 
 def _entries(
@@ -148,22 +174,24 @@ def _entries(
     board: Board,
     profile: Profile,
     components: Sequence[str],
-    floating: bool,
     seconds: float,
     progress: Progress,
 ) -> tuple[list[tuple[str, Plan]], dict[str, str]]:
-    """Mode and plan of what runs against each other, Pipe-All last, where there are several components; and plans
-    that did not run, with the reason."""
-    options = baselines(graph, profile, components, PIPELINES, floating)
+    """Mode and plan of what runs against each other, those of searches last, where there are several components; and
+    plans that did not run, with the reason."""
+    options = baselines(graph, profile, components, RUN)
     entries = [("single", plan) for plan in options.single]
     if len(components) == 1:
         return entries, {}
-    best, refused = options.pipelines[0], {}
-    if board.model is None:
-        ran, refused = run_choices(graph, options.pipelines, board, seconds=seconds, progress=progress)
-        best = ran[0].choice
-    parallel = [("parallel", options.parallel)] if options.parallel else []
-    return [*entries, *parallel, ("pipe-all", best.plan)], refused
+    entries += [("parallel", options.parallel)] if options.parallel else []
+    refused: dict[str, str] = {}
+    for mode, choices in options.searched.items():
+        best = choices[0]
+        if board.model is None:
+            ran, failed = run_choices(graph, choices, board, seconds=seconds, progress=progress)
+            best, refused = ran[0].choice, refused | failed
+        entries.append((mode, best.plan))
+    return entries, refused
 
 
 def rows(
@@ -172,14 +200,21 @@ def rows(
     entries: Sequence[tuple[str, Plan]],
     full: Mapping[Plan, Trial],
     single: Mapping[Plan, Trial],
+    bytes_of: Mapping[Plan, int],
     time_scale: float | None,
 ) -> list[dict[str, Any]]:
     """One row per mode and plan of a network, the fastest component alone being the "peak" that ratios refer to.
 
-    full, single  trials at full load, and with as many frames under way as stages
+    full, single  trials at full load, and with as many frames under way as units
+    bytes_of      the memory that plans take; of an emulated board as this machine's kernels pack and compute them
     time_scale    of an emulated board, else None: times are divided by it, so that all are the board's
     """
-    table = [{"net": net, "mode": mode} | _row(profile, full[plan], single[plan], time_scale) for mode, plan in entries]
+    table = [
+        {"net": net, "mode": mode}
+        | _row(profile, full[plan], single[plan], time_scale)
+        | {"memory_bytes": bytes_of[plan]}
+        for mode, plan in entries
+    ]
     peak = max((row for row in table if row["mode"] == "single"), key=lambda row: row["fps"])
     peak["mode"] = "peak"
     return [
@@ -195,17 +230,22 @@ def _row(profile: Profile, full: Trial, single: Trial, time_scale: float | None)
     prediction = predict(profile, full.plan)
     scale = time_scale or 1.0
     loaded, one = full.to_dict(), single.to_dict()
-    lanes = [stage["busy_ms"] for stage in one["stages"]]
-    worst_ms = max(lanes) if len(full.plan.lanes) > 1 else one["latency_p50_ms"]
+    busy = iter(stage["busy_ms"] for stage in one["stages"])
+    lanes = [sum(islice(busy, len(lane))) for lane in full.plan.lanes]
+    worst_ms = max(lanes) if len(lanes) > 1 else one["latency_p50_ms"]
     latencies = {key: one[key] / scale for key in one if key.startswith("latency")}
     late = max(full.late_share, single.late_share)
     others = max((trial.others_cores for trial in (full, single) if trial.others_cores is not None), default=None)
     emulated = {}
     if time_scale:
-        simulated = simulate(profile, full.plan, SIMULATED, jitter=False, paced=True).fps
+        simulated, waiting = (
+            simulate(profile, full.plan, SIMULATED, depth=depth, jitter=False, paced=True) for depth in (None, 0)
+        )
         emulated = {
-            "simulated_fps": simulated,
-            "simulated_error_percent": 100 * (simulated / (loaded["fps"] * scale) - 1),
+            "simulated_fps": simulated.fps,
+            "simulated_error_percent": 100 * (simulated.fps / (loaded["fps"] * scale) - 1),
+            "simulated_latency_p50_ms": waiting.latency_p50_ms,
+            "simulated_latency_p99_ms": waiting.latency_p99_ms,
         }
         emulated |= {"fitting_time_scale": fitting(prediction, (full, single), scale) if late > MAX_LATE else scale}
     return {
@@ -239,18 +279,21 @@ def fitting(prediction: Prediction, trials: Sequence[Trial], scale: float) -> in
 
 def settled(
     entries: Sequence[tuple[str, Plan]], full: Mapping[Plan, Trial]
-) -> tuple[list[tuple[str, Plan]], str | None]:
-    """The entries with Pipe-All the fastest component alone where its pipeline ran slower than that, and a note of it.
-
-    Slower is beyond the spread of both. One component is among the plans that Pipe-All is chosen from.
-    """
-    mode, plan = entries[-1]
-    fastest = max((other for way, other in entries if way == "single"), key=lambda other: full[other].median("fps"))
-    slow, fast = full[plan], full[fastest]
-    if mode != "pipe-all" or slow.median("fps") * (1 + slow.spread) >= fast.median("fps") * (1 - fast.spread):
-        return list(entries), None
-    rates = f"{slow.median('fps'):.2f} and {fast.median('fps'):.2f} FPS"
-    return [*entries[:-1], (mode, fastest)], f"{plan} ran slower than {fastest} ({rates}): Pipe-All is {fastest}"
+) -> tuple[list[tuple[str, Plan]], tuple[str, ...]]:
+    """The entries, each mode of a search with the fastest plan of its kind that ran, where its own was slower than
+    that, and a note of each. Slower is beyond the spread of both."""
+    found: list[tuple[str, Plan]] = []
+    notes = []
+    for mode, plan in entries:
+        others = [other for way, other in found if way in MAY_BE.get(mode, ())]
+        fastest = max(others, key=lambda other: full[other].median("fps"), default=plan)
+        slow, fast = full[plan], full[fastest]
+        if slow.median("fps") * (1 + slow.spread) < fast.median("fps") * (1 - fast.spread):
+            rates = f"{slow.median('fps'):.2f} and {fast.median('fps'):.2f} FPS"
+            notes.append(f"{plan} ran slower than {fastest} ({rates}): {MODES[mode]} is {fastest}")
+            plan = fastest
+        found.append((mode, plan))
+    return found, tuple(notes)
 
 
 def likely(profile: Profile, plan: Plan) -> dict[str, list[float]]:

@@ -17,7 +17,7 @@ from ..boards.board import Board
 from ..devices.device import Component
 from ..lane import block_bytes, lowered_stages
 from ..planning.plan import Plan, StagePlan
-from ..planning.rings import full_load, slots_behind
+from ..planning.rings import slots_behind, under_way
 
 STAGE_BYTES = 300_000  # stacks and tables of a stage's threads, counters and Python objects: measured, one small layer
 
@@ -54,7 +54,7 @@ def footprint(
     slots
         Of each ring.
     depth
-        Frames under way in a lane; default one more than it has stages and floating cuts.
+        Frames under way in a lane; default one more than it has stages and floating cuts. 0: as many as it has units.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def footprint(
     memories: list[StageMemory] = []
     packed: dict[Any, Any] = {}
     for stages, parts in zip(plan.lanes, board.units(plan), strict=True):
-        lane = _lane(graph, stages, parts, slots, full_load(stages) if depth is None else depth, packed)
+        lane = _lane(graph, stages, parts, slots, under_way(stages, depth), packed)
         numbers = plan.unit_of[len(memories) : len(memories) + len(lane)]
         memories += _with_shared_arenas(lane, numbers)
     return memories

@@ -152,9 +152,9 @@ def _profiled(
 
 
 def _contest(graph: Graph, board: Board, profile: Profile, seconds: float) -> Ran:
-    plans = baselines(graph, profile, list(profile.units), PIPELINES)
+    plans = baselines(graph, profile, list(profile.units), PIPELINES, ("pipe-all",))
     modes = dict.fromkeys(plans.single, SINGLE) | ({plans.parallel: PARALLEL} if plans.parallel else {})
-    modes |= {choice.plan: OTHER for choice in plans.pipelines if choice.plan not in modes}
+    modes |= {choice.plan: OTHER for choice in plans.searched["pipe-all"] if choice.plan not in modes}
     trials = compare(graph, list(modes), board, turns=TURNS, seconds=2 * seconds / TURNS)
     return Ran(graph, profile, named(modes, trials), tuple(trials))
 

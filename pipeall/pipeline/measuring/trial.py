@@ -20,7 +20,6 @@ from ...progress import Progress, silent
 from ..boards.board import Board
 from ..pipeline import Frame, Pipeline
 from ..planning.plan import Plan
-from ..planning.rings import full_load
 from ..stats import NO_GROUPS, StageStats, Stats
 from .background_load import BackgroundLoad
 
@@ -106,7 +105,7 @@ def compare(
         Of each plan, and of each turn.
     queue
         True: at full load, one frame more under way than there are stages and floating cuts, which hides jitter. False:
-        as many as stages, so that latency has no waiting in it but for the slowest stage.
+        as many as units, so that latency has no waiting in it but for the slowest unit.
     singly
         Those of the plans that have one frame under way.
     what, progress
@@ -131,7 +130,7 @@ def compare(
     with ExitStack() as stack:
         pipes = []
         for plan in plans:
-            depth = 1 if plan in singly else max(map(full_load if queue else len, plan.lanes))
+            depth = 1 if plan in singly else None if queue else 0
             pipes.append(stack.enter_context(Pipeline(graph, plan, board, depth=depth, **options)))
             deque(pipes[-1].map(repeat(frame, WARM_UP * len(plan.components))), maxlen=0)
         for _ in range(turns):

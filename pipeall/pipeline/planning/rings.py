@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .plan import Plan, StagePlan
+from .units import unit_numbers
 
 MAX_DEPTH = 4096  # frames under way in a lane that is simulated: they wait, and latency says so
 MAX_SLOTS = 64  # per ring: more would add nothing but memory and latency
@@ -38,6 +39,13 @@ def goes_out_late(occupied: int, waiting: int) -> bool:
 def in_share(number: int, share: int) -> bool:
     """Whether frame ``number`` of a stage goes out late where ``share`` percent do, evenly spread; as in stage.c."""
     return (number + 1) * share // 100 > number * share // 100
+
+
+def under_way(stages: Sequence[StagePlan], depth: int | None) -> int:
+    """Frames under way in a lane: ``depth``; None: ``full_load``; 0: one for each unit, so that hardly one waits."""
+    if depth is None:
+        return full_load(stages)
+    return depth or len(set(unit_numbers([stage.unit for stage in stages])))
 
 
 def full_load(stages: Sequence[StagePlan]) -> int:

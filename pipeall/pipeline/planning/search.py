@@ -33,6 +33,7 @@ from .uncertainty import share_ahead
 from .units import Unit, traits_of, unit_sets
 
 PLANS = ("all", "pipelines")
+ONCE = 3  # plans in which each component has one stage that are simulated at least
 MAX_STAGES_GIVEN = 8  # orders of three units: 382
 
 log = logging.getLogger(__name__)
@@ -194,8 +195,11 @@ def search(
     faster = fastest(profile, possible, kind, limits.latency_ms) if kind else Fastest((), None)
     ranked = _ranked(candidates, possible, goal, limits, top)
     if kind:
-        copies = [parallel] if parallel and kind.lanes else []
-        ranked = by_delivery(profile, [*ranked, *faster.plans, *copies], [one.plan for one in copies])
+        always = [parallel] if parallel and kind.lanes else []
+        if kind.repeats:  # cuts that float by waiting frames may do better than predicted, shares do not
+            alike = replace(kind, lanes=False, repeats=False)
+            always += fastest(profile, possible, alike, limits.latency_ms).plans[:ONCE]
+        ranked = by_delivery(profile, [*ranked, *faster.plans, *always], [one.plan for one in always])
     if not ranked:
         raise _no_plan(graph, profile, names, cores, goal)
     log.debug("search for %s of %s: best %s, of %s", objective, graph.name, ranked[0], dict(evaluated + covered))

@@ -23,7 +23,7 @@ from ...errors import ArgumentError
 from .plan import Plan, plan_of
 from .predict import StageCosts, check_runs, predict, spans
 from .profile import Profile, profile_of
-from .rings import MAX_DEPTH, MAX_SLOTS, REORDER, FrameTimes, full_load, in_turn
+from .rings import MAX_DEPTH, MAX_SLOTS, REORDER, FrameTimes, in_turn, under_way
 from .simulated_lane import LaneState, SimulatedStage, StageState, Way
 
 MAX_FRAMES = 1_000_000  # some minutes
@@ -68,7 +68,7 @@ class Simulation:
     plan=plan_of,
     frames=whole(1, MAX_FRAMES),
     slots=whole(1, MAX_SLOTS),
-    depth=optional(whole(1, MAX_DEPTH)),
+    depth=optional(whole(0, MAX_DEPTH)),
     period_ms=number(0, MAX_PERIOD_MS),
     jitter=switch,
     paced=switch,
@@ -97,7 +97,7 @@ def simulate(
         Per ring, as in Pipeline.
     depth
         Frames under way in one lane, from submit to result; default one more than the lane has stages and floating
-        cuts.
+        cuts. 0: as many as it has units, so that a frame hardly waits.
     period_ms
         Time between two frames of the source (a camera); 0: one is always ready. A frame that finds no room waits
         outside: its latency counts from its submit, as in a run.
@@ -215,7 +215,7 @@ def _build(
                     groups = first_late if came_late else first, last_late if goes_late else last
                     ways[came_late, goes_late] = Way(costs, span.position, groups, handover_ms, always)
             stages.append(StageState(span.position, unit, (first, last), ways, span.share))
-        lanes.append(LaneState(stages, slots, depth or full_load(planned)))
+        lanes.append(LaneState(stages, slots, under_way(planned, depth)))
     return costs, lanes
 
 
