@@ -9,7 +9,7 @@ from graphs import zoo_net
 from pipeall.errors import ArgumentError
 from pipeall.pipeline.boards.board import Board
 from pipeall.pipeline.boards.models.board_model import FOLDER
-from pipeall.pipeline.boards.models.cores import Traffic
+from pipeall.pipeline.boards.models.some_cores import Traffic
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.search import search

@@ -20,10 +20,10 @@ from bench.kernels.gpu_halves import faster
 from bench.kernels.gpu_times import G610, gpu_halves, gpu_spread, halves_error
 from pipeall.pipeline.boards.models import price_list
 from pipeall.pipeline.boards.models.board_model import FOLDER, BoardModel
-from pipeall.pipeline.boards.models.cores import Cores
 from pipeall.pipeline.boards.models.modelled import Modelled
 from pipeall.pipeline.boards.models.price_list import Sample, Work
 from pipeall.pipeline.boards.models.regression import Regression
+from pipeall.pipeline.boards.models.some_cores import Cores
 from pipeall.pipeline.planning.uncertainty import four_of_five
 from tools.board_models import price_table
 from tools.board_models.fit_boards import RK_PIPELINES, build, contention, links, pipelines

@@ -24,12 +24,12 @@ from ...planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_f
 from ...planning.uncertainty import four_of_five
 from ...planning.units import Unit, traits_of
 from . import regression
-from .cores import Cores, Traffic, between, side_by_side
 from .measured import Measured, mean_power, measured_from, median_contention
 from .modelled import Modelled, able
 from .price_list import PriceList
 from .pricing import Pricing
 from .regression import Regression
+from .some_cores import Cores, Traffic, between, side_by_side
 
 FOLDER = Path(__file__).parent
 HALF_IQR_SHARE = 0.02  # half the distance of the quartiles by the median, where nobody measured it
