@@ -85,7 +85,7 @@ def test_a_small_network_is_not_sent_to_the_gpu_for_nothing(name, width, layers)
     graph = digits_net(width, layers)
     profile = BoardModel.load(name).profile(graph)
     for objective in ("throughput", "latency"):
-        assert "gpu" not in search(graph, profile, objective=objective).best.components
+        assert "gpu" not in search(graph, profile, objective=objective, plans="pipelines").best.components
 
 
 def test_a_floor_binds_only_what_would_be_below_it():
