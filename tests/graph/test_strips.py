@@ -209,7 +209,7 @@ def test_nothing_is_cut_across_a_floating_cut():
 
 
 def test_bands_compute_every_row_of_what_leaves_once():
-    lowered = lower(blocks(), cache=CACHE._replace(threads=3))
+    lowered = lower(blocks(), cache=CACHE._replace(bands=3))
     for some in lowered.strips:
         last = lowered.steps[some.last].dst
         rows = sorted(

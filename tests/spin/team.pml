@@ -1,18 +1,19 @@
-/* A team's jobs (team.c), exhaustively: every chunk of every job runs once, by a thread that has this job; the caller
+/* A team's jobs (team.c), exhaustively: every piece of every job runs once, by a thread that has this job, however many
+ * each claims at a time, and though a worker may leave what is left to others (team.c does so by speeds); the caller
  * goes on when nobody is inside, waits for nobody who is not, and nobody sleeps for ever, also when the team is closed.
  *
  *   spin -a -DWORKERS=2 team.pml && cc -O2 -DSAFETY -o pan pan.c && ./pan -m1000000
  *
  * WORKERS  1 or 2, beside the caller
  * BUG      1: the caller does not wait for those inside; 2: it looks who is inside before it draws its ticket; 3: it
- *          opens the job before it says where its chunks begin. 1 and 3 must be found as assertions, 2 as an invalid end
- *          state: somebody sleeps for ever.
+ *          opens the job before it says what it is; 4: it leaves pieces to others as they do to it. All but 2
+ *          must be found as assertions, 2 as an invalid end state: somebody sleeps for ever.
  *
  * What it assumes of the memory: `changes`, `sleepers` and `stop` are sequentially consistent, as in lane.pml, which has
  * the pairs. `state` has one order of its changes (it is one variable), an addition or exchange reads the newest, and
  * these pairs of team.c make what is written before visible after:
- *   the caller opens (release)      ->  a worker enters by exchange (acquire): fn, context, next, end
- *   a worker leaves (release)       ->  the caller finds nobody inside (acquire): what the chunks wrote
+ *   the caller opens (release)      ->  a worker enters by exchange (acquire): fn, context, next, end, speeds
+ *   a worker leaves (release)       ->  the caller finds nobody inside (acquire): what the pieces wrote, done
  *   the caller changes START        ->  a worker draws its ticket (acquire): a ticket that is new has seen the job open
  * `next` only hands out numbers. A worker may find `state` outdated: it then enters late (the exchange fails, or it
  * sleeps with an old ticket, which wakes it), as it does here when it is slow.
@@ -27,7 +28,7 @@
 #define BUG 0
 #endif
 
-#define CHUNKS 2
+#define PIECES (4 - WORKERS) /* with more of both there are too many states */
 #define THREADS (WORKERS + 1)
 #define START 0
 #define DONE 1
@@ -38,7 +39,7 @@ bool moved[3], asleep[3];
 bool open, stop;
 byte inside, job;
 byte next[THREADS], end[THREADS];       /* by share */
-byte ran[CHUNKS];
+byte ran[3];
 
 inline draw_ticket(thread, gate) {
     d_step {
@@ -73,16 +74,25 @@ inline wait(thread, gate) {
     sleepers[gate]--
 }
 
+inline begin() {
+    d_step { /* fn, context */
+        job++;
+        ran[0] = 0;
+        ran[1] = 0;
+        ran[2] = PIECES == 2
+    }
+}
+
 inline share() {
     d_step {
         next[0] = 0;
-        end[0] = CHUNKS / THREADS;
+        end[0] = PIECES / THREADS;
         next[1] = end[0];
-        end[1] = CHUNKS * 2 / THREADS;
+        end[1] = PIECES * 2 / THREADS;
         if
         :: WORKERS == 2 ->
             next[THREADS - 1] = end[1];
-            end[THREADS - 1] = CHUNKS
+            end[THREADS - 1] = PIECES
         :: else
         fi
     }
@@ -92,27 +102,52 @@ inline claim(thread) {
     turn = 0;
     do
     :: turn == THREADS -> break
-    :: else ->
+    :: turn < THREADS ->
         d_step {
             owner = (thread + turn) % THREADS;
-            chunk = next[owner];
-            next[owner]++
+            piece = next[owner]
         }
         if
-        :: chunk >= end[owner] -> turn++
-        :: else ->
-            mine = job;
-            ran[chunk]++;
-            assert(ran[chunk] == 1); /* twice */
-            assert(mine == job) /* inside */
+        :: piece >= end[owner] -> turn++
+        :: piece < end[owner] && (thread != 0 || BUG == 4) -> turn++ /* leaves them */
+        :: piece < end[owner] ->
+            last = piece + 1;
+            if
+            :: last < end[owner] -> last++ /* two at once */
+            :: true
+            fi;
+            d_step { /* compare and exchange */
+                mine = next[owner] == piece;
+                next[owner] = (mine -> last : next[owner])
+            }
+            if
+            :: mine ->
+                mine = job;
+                do
+                :: piece == last -> break
+                :: else ->
+                    ran[piece]++;
+                    assert(ran[piece] == 1); /* twice */
+                    assert(mine == job); /* inside */
+                    piece++
+                od
+            :: else /* once more */
+            fi
         fi
     od;
-    skip /* no jump may lead into the d_step that follows */
+    skip; /* no jump may lead into the d_step that follows */
+    d_step { /* fewer states */
+        piece = 0;
+        last = 0;
+        mine = 0;
+        turn = 0;
+        owner = 0
+    }
 }
 
 proctype worker(byte id) {
-    byte seen, chunk, mine, turn, owner;
-    bool sleeping, entered, last;
+    byte seen, piece, last, mine, turn, owner;
+    bool sleeping, entered, final;
     do
     :: draw_ticket(id, START);
         if
@@ -134,10 +169,10 @@ proctype worker(byte id) {
                 claim(id);
                 d_step {
                     inside--;
-                    last = !open && inside == 0
+                    final = !open && inside == 0
                 }
                 if
-                :: last -> signal(DONE)
+                :: final -> signal(DONE)
                 :: else
                 fi;
                 wait(id, START)
@@ -149,21 +184,18 @@ proctype worker(byte id) {
 }
 
 proctype caller() {
-    byte chunk, mine, turn, owner;
+    byte piece, last, mine, turn, owner;
     bool sleeping, alone;
     do
     :: job == JOBS -> break
     :: else ->
-        d_step {
-            job++;
-            ran[0] = 0;
-            ran[1] = 0
-        }
         if
         :: BUG == 3 ->
             open = true;
-            share()
+            share();
+            begin()
         :: else ->
+            begin();
             share();
             open = true
         fi;
@@ -186,7 +218,7 @@ proctype caller() {
             :: else -> wait(0, DONE)
             fi
         od;
-        assert(ran[0] == 1 && ran[1] == 1) /* once */
+        assert(ran[0] == 1 && ran[1] == 1 && ran[2] == 1) /* once */
     od;
     stop = true;
     signal(START)

@@ -14,9 +14,9 @@ DEVICE = Board.detect(gpu=False).component("big").device
 DEVICE = replace(DEVICE, cluster=replace(DEVICE.cluster, l2_bytes=300_000, l2_cores=None))  # whatever is published
 
 
-def cache_of(nbytes: int, threads: int = 1) -> Cache:
+def cache_of(nbytes: int, bands: int = 1) -> Cache:
     """Strips wherever they fit so much."""
-    return Cache(nbytes, threads, DEVICE.cache(timed=False).apart, lambda whole, strips: True)
+    return Cache(nbytes, bands, DEVICE.cache(timed=False).apart, lambda whole, strips: True)
 
 
 def image_graph(seed: int, nodes: int = 9) -> Graph:
@@ -70,7 +70,7 @@ def image_graph(seed: int, nodes: int = 9) -> Graph:
 
 def programs(graph: Graph, cache: Cache, **traits) -> list[np.ndarray]:
     """The outputs of a program, whole and in strips, as bytes."""
-    device = DEVICE.with_cores((-1,) * cache.threads)
+    device = DEVICE.with_cores((-1,) * cache.bands)
     found = []
     for lowered in (lower(graph, **traits), lower(graph, cache=cache, **traits)):
         program = device.compile(lowered, "test")

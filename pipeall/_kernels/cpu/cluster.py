@@ -20,15 +20,16 @@ from .kernels import features
 # Speeds this close make one kind. Arm: the big pairs of an RK3588 differ by a few per cent (binning), the prime
 # and gold cores of a phone by 13 % and more. x86: some drivers report boost clocks of equal cores 17 % apart.
 TOLERANCE = {"aarch64": 0.10, "x86_64": 0.25}
+GIVEN = "given explicitly"  # why a cluster is one
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A set of equal cores. ``isas`` is fastest first and ends in "ref"; sizes in bytes; None is "not published".
+    """A set of cores. ``isas`` is fastest first and ends in "ref"; sizes in bytes; None is "not published".
 
     ``capacity`` is the kernel's (1024: the fastest core at its highest clock); ``l2_bytes`` and ``l3_bytes``
     are of one cache, whoever shares it; ``l2_cores`` of these cores share one. ``why`` says in one line how the
-    cluster was recognized.
+    cluster was recognized. Cores are equal, but those of several clusters may be ``uneven``.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Cluster:
     l2_cores: int | None
     l3_bytes: int | None
     why: str
+    uneven: bool = False
 
 
 def detect(
@@ -79,7 +81,7 @@ def detect(
     if clusters is not None:
         _check_given(clusters, online or allowed, allowed)
         groups = [read_cores(tree, ids, machine, own) for ids in clusters]
-        reasons = ["given explicitly"] * len(groups)
+        reasons = [GIVEN] * len(groups)
         spare: set[int] = set()
     else:
         physical = [i for i in usable if i == min({i, *tree.siblings(i)} & set(usable))]
@@ -115,12 +117,16 @@ def equal(clusters: Sequence[Cluster]) -> bool:
 
 def joined(clusters: Sequence[Cluster]) -> Cluster:
     """All their cores as one cluster, "cpu", with what all of them can do. Of unequal ones it has the first's type,
-    the fastest's: those cores do most of the work."""
+    the fastest's: those cores do most of the work.
+
+    Clusters that are given explicitly count as uneven, whatever their kind.
+    """
     first = clusters[0]
+    uneven = not equal(clusters) or (len(clusters) > 1 and first.why == GIVEN)
     isas = tuple(isa for isa in first.isas if all(isa in other.isas for other in clusters))
     cores = tuple(dict.fromkeys(core for cluster in clusters for core in cluster.cores))
     parts = ", ".join(f"{cluster.name} {format_cores(cluster.cores)}" for cluster in clusters)
-    return replace(first, name="cpu", cores=cores, isas=isas, why=f"all clusters: {parts}")
+    return replace(first, name="cpu", cores=cores, isas=isas, why=f"all clusters: {parts}", uneven=uneven)
 
 
 def format_cores(cores: Iterable[int]) -> str:

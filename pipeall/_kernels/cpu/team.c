@@ -12,22 +12,33 @@
 #include "../eventcount.h"
 
 /* One job at a time. A worker takes part by adding itself to `state` while the job is OPEN; the caller
- * closes the job when no chunk is left and waits for those inside only, so that a worker that was asleep
+ * closes the job when no piece is left and waits for those inside only, so that a worker that was asleep
  * or preempted is never waited for.
  *
+ * Threads of like speed have like shares, and claim whole chunks. Where one is slower (a small core, or one that others
+ * use too), shares are in proportion to speeds, and claims shrink with what is left, down to a piece; a slow thread
+ * leaves the last pieces to the others. The caller never leaves any: it may be alone. Speeds are of the last MEMORY_NS.
+ *
  * field                    written by           ordering
- * fn, context, end         caller, while closed store of OPEN (release) pairs with the worker's CAS (acquire)
+ * fn, context, end, pieces caller, while closed store of OPEN (release) pairs with the worker's CAS (acquire)
+ * even, fastest, speed     caller, while closed the same
  * next                     all                  relaxed: it only hands out indices
+ * done, ns                 the thread, inside   as state
  * state                    all                  a worker's leave (release) pairs with the caller's wait (acquire)
  */
 enum {
     OPEN = 1 << 30,
     LINGER = 800, /* yields before a thread sleeps, some 0.2 ms: the next layer is mostly nearer than a wake-up takes */
+    MEMORY_NS = 16000000, /* of all threads: some frames, and several time slices of whoever disturbs one */
 };
+static const float UNEVEN = 0.75f; /* a thread with less of the fastest one's speed is slower: noise is not */
 
 typedef struct worker {
-    _Alignas(64) atomic_llong next; /* of its share of the chunks, the first that nobody has claimed */
+    _Alignas(64) _Atomic int64_t next; /* of its share of the pieces, the first that nobody has claimed */
     int64_t end;
+    int64_t done, ns; /* pieces of this job, and the time from its begin until there were none left for it */
+    float speed;      /* its part of the speed of all */
+    double work, time; /* lately: its pieces in ns at the mean speed of all, and the ns that it took */
     pa_team *team;
     int index, core;
     pthread_t thread;
@@ -36,8 +47,12 @@ typedef struct worker {
 struct pa_team {
     pa_eventcount start, done;
     _Alignas(64) atomic_int state; /* OPEN bit + workers inside */
-    _Alignas(64) pa_chunk_fn fn;
+    _Alignas(64) pa_piece_fn fn;
     const void *context;
+    int64_t pieces; /* of a chunk */
+    int64_t begin;  /* of the job, in ns */
+    bool even;
+    float fastest;  /* speed */
     atomic_bool stop;
     int size, started;
     fenv_t floats; /* of all its threads */
@@ -68,16 +83,85 @@ static int pin(int core, pthread_attr_t *attributes) {
     return error;
 }
 
-/* Its own share first, then what the others have not begun. */
-static void claim(pa_team *team, int thread) {
+/* How many pieces a thread of an uneven team may claim at once: half its part of what is left. 0: others are done with all
+ * of it before this thread were with one. */
+static int64_t fair_claim(const pa_team *team, const worker *self) {
+    int64_t left = 0;
     for (int i = 0; i < team->size; i++) {
-        worker *owner = &team->workers[(thread + i) % team->size];
-        for (;;) {
-            const int64_t chunk = atomic_fetch_add_explicit(&owner->next, 1, memory_order_relaxed);
-            if (chunk >= owner->end) break;
-            team->fn(team->context, chunk, thread);
+        const worker *owner = &team->workers[i];
+        const int64_t rest = owner->end - atomic_load_explicit(&owner->next, memory_order_relaxed);
+        left += rest > 0 ? rest : 0;
+    }
+    if (self->index > 0 && self->speed * 1.5f < team->fastest && self->speed * (float)(left + 1) < 1) return 0;
+    const int64_t fair = (int64_t)(self->speed * (float)left / 2);
+    return fair > 1 ? fair : 1;
+}
+
+/* The first pieces of what is left of the owner's share, all of one chunk. False when none is left for this thread. */
+static bool claim(pa_team *team, const worker *self, worker *owner, int64_t *first, int64_t *end) {
+    const int64_t pieces = team->pieces;
+    *first = atomic_load_explicit(&owner->next, memory_order_relaxed);
+    do {
+        if (*first >= owner->end) return false;
+        const int64_t most = team->even ? pieces : fair_claim(team, self);
+        if (!most) return false;
+        const int64_t chunk_end = (*first / pieces + 1) * pieces;
+        *end = *first + most < chunk_end ? *first + most : chunk_end;
+        if (*end > owner->end) *end = owner->end;
+    } while (!atomic_compare_exchange_weak_explicit(&owner->next, first, *end, memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+/* Its own share first, then what the others have not begun. */
+static void take_part(pa_team *team, int thread) {
+    worker *self = &team->workers[thread];
+    int64_t first, end, done = 0;
+    for (int i = 0; i < team->size; i++)
+        while (claim(team, self, &team->workers[(thread + i) % team->size], &first, &end)) {
+            team->fn(team->context, first, end, thread);
+            done += end - first;
+        }
+    self->done = done;
+    self->ns = pa_now_ns() - team->begin;
+}
+
+/* Lately's work by time; at first that of the others. */
+static float speed_of(const worker *one) {
+    return (float)((one->work + MEMORY_NS / 64) / (one->time + MEMORY_NS / 64));
+}
+
+/* The speed of each thread, as a part of all, once a job is done that some took part in. */
+static void learn(pa_team *team) {
+    int64_t done = 0, ns = 0;
+    double recent = 0;
+    float sum = 0, most = 0, least = 0;
+    for (int i = 0; i < team->size; i++) {
+        done += team->workers[i].done;
+        ns += team->workers[i].done ? team->workers[i].ns : 0;
+    }
+    for (int i = 0; i < team->size; i++) {
+        worker *one = &team->workers[i];
+        if (one->done) {
+            one->work += (double)one->done * (double)ns / (double)done;
+            one->time += (double)one->ns;
+        }
+        recent += one->time;
+        one->done = 0;
+    }
+    for (int i = 0; i < team->size; i++) {
+        worker *one = &team->workers[i];
+        one->speed = speed_of(one);
+        sum += one->speed;
+        if (one->speed > most) most = one->speed;
+        if (!i || one->speed < least) least = one->speed;
+        if (recent > MEMORY_NS) {
+            one->work /= 2;
+            one->time /= 2;
         }
     }
+    for (int i = 0; i < team->size; i++) team->workers[i].speed /= sum;
+    team->fastest = most / sum;
+    team->even = least > UNEVEN * most;
 }
 
 static void *work(void *argument) {
@@ -94,7 +178,7 @@ static void *work(void *argument) {
             if (!atomic_compare_exchange_strong_explicit(&team->state, &state, state + 1, memory_order_acquire,
                                                          memory_order_relaxed))
                 continue;
-            claim(team, self->index);
+            take_part(team, self->index);
             if (atomic_fetch_sub_explicit(&team->state, 1, memory_order_release) == 1) pa_eventcount_signal(&team->done);
         }
         pa_eventcount_wait(&team->start, ticket, LINGER);
@@ -130,7 +214,8 @@ pa_team *pa_team_open(const int *cores, int count, const char *name, char *error
     memset(team, 0, sizeof *team);
     team->size = count;
     team->started = 1;
-    team->workers[0].core = cores[0];
+    team->even = true;
+    team->workers[0] = (worker){.team = team, .core = cores[0]};
     fegetenv(&team->floats); /* which the threads it starts inherit */
     snprintf(team->name, sizeof team->name, "%s", name);
     for (int i = 1; i < count; i++) {
@@ -156,26 +241,54 @@ pa_team *pa_team_open(const int *cores, int count, const char *name, char *error
     return team;
 }
 
-void pa_team_run(pa_team *team, pa_chunk_fn fn, const void *context, int64_t chunks) {
-    if (team->size == 1 || chunks <= 1) {
-        for (int64_t i = 0; i < chunks; i++) fn(context, i, 0);
+/* The threads' shares of a job, one after the other. */
+static void share(pa_team *team, int64_t chunks) {
+    const int64_t all = chunks * team->pieces;
+    int64_t begin = 0;
+    float speed = 0;
+    for (int i = 0; i < team->size; i++) {
+        worker *owner = &team->workers[i];
+        speed += owner->speed;
+        const int64_t end = team->even ? chunks * (i + 1) / team->size * team->pieces : (int64_t)((float)all * speed + 0.5f);
+        atomic_store_explicit(&owner->next, begin, memory_order_relaxed);
+        begin = owner->end = i + 1 < team->size && end < all ? end : all;
+    }
+}
+
+void pa_team_run_pieces(pa_team *team, pa_piece_fn fn, const void *context, int64_t chunks, int64_t pieces) {
+    if (team->size == 1 || chunks * (team->even ? 1 : pieces) <= 1) {
+        for (int64_t i = 0; i < chunks; i++) fn(context, i * pieces, (i + 1) * pieces, 0);
         return;
     }
     team->fn = fn;
     team->context = context;
-    for (int i = 0; i < team->size; i++) {
-        atomic_store_explicit(&team->workers[i].next, chunks * i / team->size, memory_order_relaxed);
-        team->workers[i].end = chunks * (i + 1) / team->size;
-    }
+    team->pieces = pieces;
+    team->begin = pa_now_ns();
+    share(team, chunks);
     atomic_store_explicit(&team->state, OPEN, memory_order_release);
     pa_eventcount_signal(&team->start);
-    claim(team, 0);
+    take_part(team, 0);
     atomic_fetch_sub_explicit(&team->state, OPEN, memory_order_acq_rel);
     for (;;) {
         unsigned ticket = pa_eventcount_ticket(&team->done);
-        if (atomic_load_explicit(&team->state, memory_order_acquire) == 0) return;
+        if (atomic_load_explicit(&team->state, memory_order_acquire) == 0) break;
         pa_eventcount_wait(&team->done, ticket, LINGER);
     }
+    learn(team);
+}
+
+typedef struct whole_chunks {
+    pa_chunk_fn fn;
+    const void *context;
+} whole_chunks;
+
+static void run_whole(const void *context, int64_t chunk, int64_t end, int thread) {
+    const whole_chunks *whole = context;
+    for (; chunk < end; chunk++) whole->fn(whole->context, chunk, thread);
+}
+
+void pa_team_run(pa_team *team, pa_chunk_fn fn, const void *context, int64_t chunks) {
+    pa_team_run_pieces(team, run_whole, &(whole_chunks){fn, context}, chunks, 1);
 }
 
 /* A thread that is on the core already will mostly stay: two calls that pin it and one that asks would take 5 us. */

@@ -16,6 +16,7 @@
 
 typedef struct pa_team pa_team;
 typedef void (*pa_chunk_fn)(const void *context, int64_t chunk, int thread);
+typedef void (*pa_piece_fn)(const void *context, int64_t first, int64_t end, int thread); /* pieces of one chunk */
 
 enum { PA_TEAM_ERROR = 128 }; /* bytes of a text of pa_team_open */
 
@@ -23,6 +24,9 @@ enum { PA_TEAM_ERROR = 128 }; /* bytes of a text of pa_team_open */
  * Starts count - 1 threads and pins the calling thread. NULL with a text of PA_TEAM_ERROR bytes on failure. */
 pa_team *pa_team_open(const int *cores, int count, const char *name, char *error);
 void pa_team_run(pa_team *team, pa_chunk_fn fn, const void *context, int64_t chunks);
+/* The same where a chunk is a number of pieces, which threads of unequal speed claim apart: piece i is of chunk
+ * i / pieces. A call of fn is for some pieces of one chunk. */
+void pa_team_run_pieces(pa_team *team, pa_piece_fn fn, const void *context, int64_t chunks, int64_t pieces);
 /* Another thread takes the place of the caller, to run jobs until it leaves: on its core, and rounding as it does. 0, or
  * an errno of a core that is not allowed. */
 int pa_team_enter(const pa_team *team, pa_thread_state *thread_state);

@@ -3,7 +3,7 @@
 Steps that compute rows of pixels from a few rows (1x1 and depthwise convolutions, activations, sums) take turns: each
 computes some rows, and the next reads them while they lie in the cache. A tensor that no other step touches then has
 memory for a strip alone, of each thread. Rows that a window reads once more with the next strip are moved to its begin.
-Each thread has a band of the image and goes down it by itself; what its windows read from the band above it computes
+A thread goes down a band of the image by itself; what its windows read from the band above it computes
 itself.
 """
 
@@ -26,19 +26,20 @@ class Cache(NamedTuple):
     """Where strips lie.
 
     nbytes  of the second-level cache, for each thread
+    bands   of the image; unequal threads have several each, so that a fast one takes more of them
     apart   whether rows of a convolution are computed apart, so that no bit depends on which ones are together
     faster  whether some steps, which it gets whole and in strips, are faster in strips
     """
 
     nbytes: int
-    threads: int
+    bands: int
     apart: Callable[[Step], bool]
     faster: Callable[[Lowered, Lowered], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What one thread computes of a segment.
+    """What a thread computes at a time of a segment.
 
     done    rows that each step has computed, by its number, before the first strip and after each one
     begins  of each local storage, by its number, the row that its memory begins with at the same times
@@ -168,13 +169,13 @@ def _segment(steps: Sequence[Step], numbers: range, inside: set[int], cache: Cac
     passing = {(v.base, v.offset): v.nbytes for v in views if v.base not in local and v.h > 1}
     weights = {id(steps[n].weight): steps[n].weight.nbytes for n in numbers if steps[n].weight is not None}
     links, written = _links(steps, numbers), sum(steps[n].dst.nbytes for n in numbers)
-    count = 1 if cache.threads > 1 else 2
-    while written * PIECES >= cache.nbytes * len(numbers) * count * cache.threads:
-        bands = [_band(steps, links, local, (index, cache.threads), count) for index in range(cache.threads)]
+    count = 1 if cache.bands > 1 else 2
+    while written * PIECES >= cache.nbytes * len(numbers) * count * cache.bands:
+        bands = [_band(steps, links, local, (index, cache.bands), count) for index in range(cache.bands)]
         if not _apart(steps, numbers, bands, local):
             return None
         nbytes = {base: max(_strip_bytes(steps, band, base) for band in bands) for base in local}
-        shares = sum(passing.values()) // (count * cache.threads)
+        shares = sum(passing.values()) // (count * cache.bands)
         if sum(weights.values()) + sum(nbytes.values()) + shares <= cache.nbytes * FILLED[0] // FILLED[1]:
             return Segment(steps, numbers[0], numbers[-1], bands, nbytes)
         count += 1 + count // 8

@@ -85,10 +85,11 @@ static void multiply_f16(const context *ctx, const chunk *t, const pa_tiling *ti
     });
 }
 
-static void conv_chunk(const void *arg, int64_t index, int thread) {
+static void conv_pieces(const void *arg, int64_t first, int64_t end, int thread) {
     const context *ctx = arg;
     const pa_conv_op *p = ctx->conv;
-    const chunk t = chunk_at(ctx, index);
+    const chunk t = chunk_at(ctx, first, end);
+    if (!t.columns) return;
     const pa_tiling tiling = pa_tiling_of(t.rows, p->kernel->mr);
     char *scratch = ctx->scratch + thread * p->scratch_bytes;
     const void *pointers = scratch + sums_bytes(p);
@@ -115,7 +116,7 @@ void pa_conv_plan(pa_conv_op *p, int threads) {
 
 void pa_conv_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_conv_op *p = op;
-    run_chunks(p, p, p->item_bytes, bases, scratch, team, conv_chunk);
+    run_chunks(p, p, p->item_bytes, bases, scratch, team, conv_pieces);
 }
 
 PA_INLINE void store(void *to, int64_t at, float value, const int half) {

@@ -31,27 +31,28 @@ void pa_epilogue_s8_run(const pa_epilogue_s8 *p, int64_t pixels, int64_t n, int8
         PA_FUNCTION(add, s8, p->add)(n, c, r, 1, c, &p->sum);
 }
 
-static void conv_chunk(const void *arg, int64_t index, int thread) {
+static void conv_pieces(const void *arg, int64_t first, int64_t end, int thread) {
     const context *ctx = arg;
     const pa_conv_s8_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
-    const chunk t = chunk_at(ctx, index);
+    const chunk t = chunk_at(ctx, first, end);
+    if (!t.columns) return;
     const pa_tiling tiling = pa_tiling_of(t.rows, p->kernel->mr);
     const void *pointers = ctx->scratch + thread * p->scratch_bytes;
     const void *weight = (const char *)p->weight + t.panel * panel_bytes(op);
-    const int64_t nr = p->kernel->nr, first = t.panel * nr, a_step = (int64_t)taps_of(p) * p->kernel->mr;
-    const int32_t taps = taps_of(p), *bias = (const int32_t *)p->bias + first;
+    const int64_t nr = p->kernel->nr, channel = t.panel * nr, a_step = (int64_t)taps_of(p) * p->kernel->mr;
+    const int32_t taps = taps_of(p), *bias = (const int32_t *)p->bias + channel;
     char *c = ctx->dst + (t.row0 * p->dst.stride + t.channel) * dst_bytes(op);
     point(p, ctx->src + (op->depthwise ? t.channel : t.group * channels_of(p)), t.row0, &tiling, (const char **)pointers);
     if (op->depthwise) {
         PA_FUNCTION(depthwise, s8, p->kernel)(&(pa_depthwise_s8_args){
             .n = (int32_t)t.columns, .taps = taps, .tiling = tiling, .a_step = a_step, .a = pointers, .b = weight, .bias = bias,
-            .scale = op->scale + first, .to = op->to, .c = (int8_t *)c, .c_stride = p->dst.stride});
+            .scale = op->scale + channel, .to = op->to, .c = (int8_t *)c, .c_stride = p->dst.stride});
     } else {
         const pa_panels panels = {.kernel = p->kernel, .columns = t.columns, .b_step = panel_bytes(op), .bias_step = nr};
         pa_gemm_s8_panels(&panels, &(pa_gemm_s8_args){
             .taps = taps, .tiling = tiling, .k = depth_of(p), .a_step = a_step, .a = pointers, .b = weight, .bias = bias,
-            .sums = op->sums + first, .scale = op->scale + first, .to = op->to, .c = c, .c_stride = p->dst.stride,
+            .sums = op->sums + channel, .scale = op->scale + channel, .to = op->to, .c = c, .c_stride = p->dst.stride,
             .float_dst = op->float_dst});
     }
     const int8_t *residual = ctx->residual ? (const int8_t *)ctx->residual + t.row0 * p->residual.stride + t.channel : NULL;
@@ -80,7 +81,7 @@ void pa_conv_s8_plan(pa_conv_s8_op *op, int threads) {
 
 void pa_conv_s8_step(const void *args, void *const *bases, void *scratch, pa_team *team) {
     const pa_conv_s8_op *op = args;
-    run_chunks(op, &op->conv, dst_bytes(op), bases, scratch, team, conv_chunk);
+    run_chunks(op, &op->conv, dst_bytes(op), bases, scratch, team, conv_pieces);
 }
 
 int64_t pa_conv_s8_packed_bytes(const pa_conv_s8_op *op) {

@@ -256,9 +256,11 @@ typedef struct chunk {
     int64_t panel, channel, columns; /* the first panel of those of all groups, its first channel; channels */
 } chunk;
 
-static inline chunk chunk_at(const context *ctx, int64_t index) {
+/* A piece of a chunk is a panel. The last chunk of a group may have fewer: `columns` may be 0. */
+static inline chunk chunk_at(const context *ctx, int64_t first_piece, int64_t end_piece) {
     const pa_conv_op *p = ctx->conv;
-    const int64_t panel0 = index % ctx->panel_blocks * p->panel_block, rest = index / ctx->panel_blocks;
+    const int64_t index = first_piece / p->panel_block, rest = index / ctx->panel_blocks;
+    const int64_t panel0 = index % ctx->panel_blocks * p->panel_block + first_piece % p->panel_block;
     const int64_t group = rest % p->groups, row0 = rest / p->groups * p->row_block;
     const int64_t nr = p->kernel->nr, columns = p->dst.c / p->groups;
     return (chunk){
@@ -267,7 +269,7 @@ static inline chunk chunk_at(const context *ctx, int64_t index) {
         .rows = min64(p->row_block, (int64_t)p->dst.h * p->dst.w - row0),
         .panel = group * ctx->panels + panel0,
         .channel = group * columns + panel0 * nr,
-        .columns = min64(p->panel_block * nr, columns - panel0 * nr),
+        .columns = max64(0, min64((end_piece - first_piece) * nr, columns - panel0 * nr)),
     };
 }
 
@@ -286,7 +288,7 @@ static inline int few_channels(const pa_conv_op *p) {
 
 /* dst_bytes: of an element of dst. */
 static inline void run_chunks(const void *op, const pa_conv_op *p, int64_t dst_bytes, void *const *bases, void *scratch,
-                       pa_team *team, pa_chunk_fn run) {
+                       pa_team *team, pa_piece_fn run) {
     const context ctx = {
         .op = op,
         .conv = p,
@@ -298,7 +300,7 @@ static inline void run_chunks(const void *op, const pa_conv_op *p, int64_t dst_b
         .panels = panels_of(p),
     };
     const int64_t row_blocks = ceil_div((int64_t)p->dst.h * p->dst.w, p->row_block);
-    pa_team_run(team, run, &ctx, row_blocks * ctx.panel_blocks * p->groups);
+    pa_team_run_pieces(team, run, &ctx, row_blocks * ctx.panel_blocks * p->groups, p->panel_block);
 }
 
 #endif

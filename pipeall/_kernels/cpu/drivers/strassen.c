@@ -143,13 +143,20 @@ static void join_rows(const pa_strassen_op *op, int64_t rows, float *x, float *y
     });
 }
 
-static void pairs_chunk(const void *arg, int64_t chunk, int thread) {
+/* A piece is about the pairs of a tile. */
+static int64_t pieces_of(const pa_strassen_op *op) { return max64(1, op->pairs / op->conv.kernel->mr); }
+
+static void pairs_pieces(const void *arg, int64_t piece, int64_t piece_end, int thread) {
     const context *ctx = arg;
     const pa_strassen_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
     const int64_t k = k_of(op), columns = columns_of(op), wide = c_stride(op), nr = p->kernel->nr;
     const float *bias = p->bias;
-    const int64_t first = chunk * op->pairs, pairs = min64(op->pairs, upper_of(op) - first);
+    const int64_t pieces = pieces_of(op), chunk = piece / pieces, last = piece_end - chunk * pieces;
+    const int64_t from = op->pairs * (piece % pieces) / pieces, to = op->pairs * last / pieces;
+    const int64_t first = chunk * op->pairs + from;
+    const int64_t pairs = min64(to - from, upper_of(op) - first);
+    if (pairs <= 0) return; /* the last chunk may be shorter */
     const int64_t below = min64(pairs, rows_of(op) - upper_of(op) - first); /* rows of the lower half */
     float *c1 = ctx->dst + first * p->dst.stride, *c2 = c1 + upper_of(op) * p->dst.stride;
     const float *r1 = ctx->residual ? ctx->residual + first * p->residual.stride : NULL;
@@ -222,5 +229,5 @@ void pa_strassen_step(const void *args, void *const *bases, void *scratch, pa_te
     const pa_conv_op *p = &op->conv;
     const float *residual = p->has_residual ? pa_f32_at(&p->residual, bases) : NULL;
     const context ctx = {op, pa_f32_at(&p->src, bases), residual, pa_f32_at(&p->dst, bases), scratch};
-    pa_team_run(team, pairs_chunk, &ctx, ceil_div(upper_of(op), op->pairs));
+    pa_team_run_pieces(team, pairs_pieces, &ctx, ceil_div(upper_of(op), op->pairs), pieces_of(op));
 }

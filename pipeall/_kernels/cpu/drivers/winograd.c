@@ -283,13 +283,14 @@ static void store_integers(const context *ctx, const pa_winograd_output_args *ti
     }
 }
 
-static void output_chunk(const void *arg, int64_t chunk, int thread) {
+static void output_pieces(const void *arg, int64_t first, int64_t end, int thread) {
     const context *ctx = arg;
     const pa_winograd_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
-    const int64_t panel0 = chunk % ctx->panel_blocks * op->panel_block, rest = chunk / ctx->panel_blocks;
+    const int64_t row = ctx->panel_blocks * op->panel_block, rest = first / row, panel0 = first % row;
     const int64_t group = rest % p->groups, split = rest / p->groups;
-    const int64_t panels = min64(op->panel_block, panels_of(op) - panel0), columns = p->dst.c / p->groups;
+    const int64_t panels = min64(end - first, panels_of(op) - panel0), columns = p->dst.c / p->groups;
+    if (panels <= 0) return; /* a piece is a panel, and the last chunk of a group may have fewer */
     const int64_t tile0 = split * op->split, tiles = min64(op->split, ctx->tiles - tile0);
     const int64_t wide = op->panel_block * p->kernel->nr, bytes = real_bytes(op);
 
@@ -394,6 +395,6 @@ void pa_winograd_step(const void *args, void *const *bases, void *scratch, pa_te
     for (ctx.tile0 = 0; ctx.tile0 < tiles; ctx.tile0 += op->block) {
         ctx.tiles = min64(op->block, tiles - ctx.tile0);
         pa_team_run(team, input_chunk, &ctx, ceil_div(ctx.tiles, ctx.input_tiles));
-        pa_team_run(team, output_chunk, &ctx, ceil_div(ctx.tiles, op->split) * ctx.panel_blocks * groups);
+        pa_team_run_pieces(team, output_pieces, &ctx, ceil_div(ctx.tiles, op->split) * ctx.panel_blocks * groups, op->panel_block);
     }
 }

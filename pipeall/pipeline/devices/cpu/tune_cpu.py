@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .... import env
-from ...._kernels.cpu.algorithms import Algorithm, candidates, modelled, sensible
+from ...._kernels.cpu.algorithms import GEMM, STRASSEN, Algorithm, candidates, modelled, sensible
 from ...._kernels.cpu.cluster import Cluster
 from ...._kernels.cpu.table import ROWS, Kernels
 from ....cache import cached_path
@@ -46,7 +46,7 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels)
     ``kernels`` as ``table.choose`` gives them. What is timed now is written to the cache folder at once; a file that
     is damaged, of another version or cannot be written costs the time again, the latter with a warning.
     """
-    choices = modelled_algorithms(steps, kernels)
+    choices = modelled_algorithms(steps, cluster, kernels)
     if not env.tune():
         for step, choice in zip(steps, choices, strict=True):
             if choice is not None:
@@ -61,10 +61,14 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels)
     return choices
 
 
-def modelled_algorithms(steps: Sequence[Step], kernels: Kernels) -> list[Algorithm | None]:
-    """The algorithms that ``choose_algorithms`` would take by the model alone: nothing is timed."""
+def modelled_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels) -> list[Algorithm | None]:
+    """The algorithms that ``choose_algorithms`` would take by the model alone: nothing is timed.
+
+    Uneven cores take no Strassen: the slow one would read all weights for a few rows.
+    """
     gemms = gemm_kernels(kernels)
-    return [modelled(step, *gemms) if candidates(step) else None for step in steps]
+    choices = [modelled(step, *gemms) if candidates(step) else None for step in steps]
+    return [GEMM if cluster.uneven and choice == STRASSEN else choice for choice in choices]
 
 
 def gemm_kernels(kernels: Kernels) -> tuple[int, str, str]:
@@ -100,7 +104,11 @@ class Tuner:
         return taken
 
     def key(self, step: Step) -> str:
-        return f"{self.shape(step)} threads{len(self.cluster.cores)}"
+        return f"{self.shape(step)} {self.team}"
+
+    @property
+    def team(self) -> str:
+        return f"threads{len(self.cluster.cores)}{' uneven' if self.cluster.uneven else ''}"
 
     def shape(self, step: Step) -> str:
         x, y = step.src[0], step.dst
@@ -112,7 +120,7 @@ class Tuner:
         """Whether steps that would fill the cache are faster in strips, or as fast in less memory."""
         (cut,) = strips.strips
         steps = " > ".join(map(self.shape, whole.steps))
-        key = f"{steps} by {cut.local_bytes} bytes threads{len(self.cluster.cores)}"
+        key = f"{steps} by {cut.local_bytes} bytes {self.team}"
         times = self.shapes.setdefault(key, {})
         if times.keys() != {"whole", "strips"}:
             programs = {"whole": compile(whole), "strips": compile(strips)}
