@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from commands import invoke, quick_net, toy_board
@@ -12,6 +13,10 @@ import pipeall
 from pipeall import ArgumentError, Board, Pipeline, Plan
 from pipeall.pipeline.boards.default_plan import BUSY, default_plan
 from pipeall.pipeline.boards.profile_cache import measured_on, profile_path
+from pipeall.pipeline.measuring.verify import Verified, given_up, ranked, tied
+from pipeall.pipeline.planning.plan import Goal
+from pipeall.pipeline.planning.plan_table import PredictedPlan
+from pipeall.pipeline.planning.predict import Prediction
 
 
 @pytest.fixture
@@ -177,3 +182,19 @@ def test_verify_refuses_what_cannot_run_here(net, board):
     for top in (0, True, 1.5):
         with pytest.raises(ArgumentError, match="top: expected a whole number"):
             pipeall.verify(found, board, top=top)
+
+
+@pytest.mark.parametrize("predicted, first", [(1.02, "big"), (1.1, "big-little:1")])
+def test_a_simpler_plan_within_the_spread_gives_up_three_percent_at_most(predicted, first):
+    """big measures 5 % slower, with a spread of 10 %."""
+
+    def row(plan, period_ms, predicted_ms):
+        prediction = Prediction(((predicted_ms,),), predicted_ms, predicted_ms, predicted_ms, None)
+        trial = SimpleNamespace(plan=Plan.parse(plan), period_ms=period_ms, spread=0.1, median=lambda what: 10.0)
+        return Verified(PredictedPlan(trial.plan, prediction), trial)
+
+    rows = ranked(Goal(), [row("big", 10.5, predicted), row("big-little:1", 10.0, 1.0)])
+    assert str(rows[0].plan) == first
+    best = tied(Goal(), rows)
+    assert (best and str(best.plan)) == (None if first != "big" else "big-little:1")
+    assert given_up(Goal(), rows[0], best or rows[0]) == pytest.approx(1 - 1 / predicted if best else 0.0)
