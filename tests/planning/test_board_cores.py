@@ -98,6 +98,7 @@ def test_a_search_finds_plans_of_single_cores():
     [
         ("core_gb_s", 0, "core_gb_s: expected a number"),
         ("shared_gb_s", "much", "shared_gb_s: expected a number"),
+        ("error", -1, "error: expected a number"),
         ("kernels", {}, "kernels: expected prices of"),
     ],
 )

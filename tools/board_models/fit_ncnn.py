@@ -108,8 +108,7 @@ def board(own: BoardModel, nets: Mapping[str, Graph]) -> BoardModel:
         factor, left_out = factors(priced, np.array(ms))
         errors[unit] = dict(zip(nets, left_out, strict=True))
         pricing[unit] = scaled(pricing[unit], factor)
-    several = len(published) > 1
-    kept = {key: own.about[key] for key in KEPT if key in own.about and (several or key != "contention")}
+    several, kept = len(published) > 1, {key: own.about[key] for key in KEPT if key in own.about}
     return BoardModel(
         f"{own.name}-ncnn",
         {unit: own.components[unit] for unit in published},

@@ -34,13 +34,10 @@ from tools.board_models.priced_cores import CORES, OF_WIRE, STREAM_PI4, Core
 PRICES = Path(__file__).with_name("prices.csv.gz")
 MEMORY = 0.41  # of the time that bytes take at a core's bandwidth: what armcost counts
 SOME_CORES = [
+    "side by side: their bytes by the memory's rate; error: all that several threads do not divide may be shared",
     "some cores: between one core, by its prices, and all cores, by Amdahl's law for each group",
     "memory of one core: sbc-bench; of all: STREAM on a Raspberry Pi 4, else 0.72 of its wires' rate, as STREAM "
     "reaches on other boards",
-]
-SIDE_BY_SIDE = [
-    "of cores side by side: their bytes by the memory's rate",
-    "its error: all that several threads do not divide may be shared",
 ]
 PRECISIONS = ("", "fp16", "int8")  # of the table; "" is single
 
@@ -160,6 +157,8 @@ class Cluster:
 
     def side_by_side(self) -> float:
         """The most that a core may be slowed down by each of the others, if all that does not scale is shared."""
+        if self.like:
+            return self.like.side_by_side()
         count = self.core.threads
         fixed = [(count / x - 1) / (count - 1) for x in self.core.speedups.values()]  # of one core's time, by Amdahl
         return max(1.0, count * max(fixed)) ** (1 / (count - 1)) - 1
@@ -244,7 +243,8 @@ def board(
     for component, soc in entry.socs.items():
         cluster, samples = clusters[soc], clusters[soc].samples()
         pricing[component] = cluster.prices(samples)
-        cores[component] = Cores(cluster.prices(cluster.one_core()), cluster.core.read, round(entry.shared_gb_s, 1))
+        one, rates = cluster.prices(cluster.one_core()), (cluster.core.read, round(entry.shared_gb_s, 1))
+        cores[component] = Cores(one, *rates, round(cluster.side_by_side(), 3))
         for precision in PRECISIONS:
             left_out = cluster.left_out_networks(samples, precision)
             if left_out:
@@ -276,7 +276,7 @@ def board(
         links=links() if several else {},
         idle_w=source.idle_w if source else None,
         error={unit: round(value, 3) for unit, value in error.items()},
-        contention_error=round(wide if several else clusters[entry.socs["big"]].side_by_side(), 3),
+        contention_error=round(wide, 3) if several else 0.0,
         cores=cores,
         about=_about(entry, clusters),
     )
@@ -305,8 +305,6 @@ def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list
         "half_iqr_share": ["assumed, nobody published the spread"],
         "cores": SOME_CORES,
     }
-    if len(entry.components) == 1:
-        about["contention"] = SIDE_BY_SIDE
     if entry.gpu:
         what = "of ARM Compute Library's published times, another library's than pipeall's kernels"
         scaled = (

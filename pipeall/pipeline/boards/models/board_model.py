@@ -191,7 +191,11 @@ class BoardModel:
             links=self.links,
             idle_w=self.idle_w,
             error=self._errors(graph, names, measured),
-            contention_error=measured.profile.contention_error if measured else self.contention_error,
+            contention_error=max(
+                measured.profile.contention_error if measured else self.contention_error,
+                *(self.cores[unit.component].error for unit in traffic),
+                0.0,
+            ),
             about={
                 "board": self.name,
                 "times": self._source(measured),

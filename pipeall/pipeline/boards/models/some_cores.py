@@ -27,11 +27,13 @@ class Cores:
     one          its prices
     core_gb_s    what it reads from memory, in GB/s
     shared_gb_s  what all cores of the board read together
+    error        of the factors by which its units slow each other down, as a profile's contention_error
     """
 
     one: PriceList
     core_gb_s: float
     shared_gb_s: float
+    error: float = 0.0
 
     def traffic(self, work: GroupWork, ms: np.ndarray, cores: int) -> Traffic:
         """Of a network that takes ``ms`` per group on some cores: weights, inputs and outputs of each step, once."""
@@ -44,12 +46,14 @@ class Cores:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return {"core_gb_s": self.core_gb_s, "shared_gb_s": self.shared_gb_s, **self.one.to_dict()}
+        rates = {"core_gb_s": self.core_gb_s, "shared_gb_s": self.shared_gb_s, "error": self.error}
+        return {**rates, **self.one.to_dict()}
 
     @classmethod
     def from_file(cls, read: JsonReader) -> Cores:
         """The inverse. Raises ArgumentError naming the entry that is wrong."""
-        return cls(PriceList.from_file(read), read.number("core_gb_s", 0.01), read.number("shared_gb_s", 0.01))
+        rates = read.number("core_gb_s", 0.01), read.number("shared_gb_s", 0.01)
+        return cls(PriceList.from_file(read), *rates, read.number("error"))
 
 
 @dataclass(frozen=True, slots=True)
