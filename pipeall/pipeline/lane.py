@@ -128,8 +128,8 @@ def _rings(
     # all that may be under way: whoever submits waits for results only, never for space too.
     held = [0, *(stage.program.depth - 1 for stage in stages), 0]
     counts = [slots + before + after for before, after in pairwise(held)]
-    for ring, stage in enumerate(stages, 1):
-        counts[ring] = slots_behind(stage.floating > 0, counts[ring])
+    for index in range(len(stages)):
+        counts[index + 1] = slots_behind(plans, index, counts[index + 1])
     depth = under_way(plans, depth) + (sum(held) if depth is None else 0)
     counts[0] = max(counts[0], depth)
     rings = [

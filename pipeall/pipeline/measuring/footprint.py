@@ -98,9 +98,10 @@ def _lane(
     packed: MutableMapping[Any, Any],
 ) -> list[StageMemory]:
     memories = []
-    for stage, part, unit in zip(stages, lowered_stages(graph, stages, parts), parts, strict=True):
-        rings = slots_behind(stage.floating > 0, slots) * part.slot_out_bytes
-        if stage is stages[0]:
+    priced = zip(stages, lowered_stages(graph, stages, parts), parts, strict=True)
+    for index, (stage, part, unit) in enumerate(priced):
+        rings = slots_behind(stages, index, slots) * part.slot_out_bytes
+        if index == 0:
             rings += max(slots, depth) * part.slot_in_bytes
         rings += depth * block_bytes(part)
         sizes = unit.device.footprint(part, **({"packed": packed} if unit.device.shares else {}))

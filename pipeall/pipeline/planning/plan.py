@@ -278,13 +278,9 @@ class Plan:
     @property
     def lacks_shares(self) -> bool:
         """Whether a cut floats, without a share, in a lane where a unit serves several stages."""
-        first = 0
-        for lane in self.lanes:
-            numbers = self.unit_of[first : first + len(lane)]
-            first += len(lane)
-            if len(set(numbers)) < len(lane) and any(stage.floating and stage.share is None for stage in lane):
-                return True
-        return False
+        return any(
+            repeats(lane) and any(stage.floating and stage.share is None for stage in lane) for lane in self.lanes
+        )
 
     @property
     def floats(self) -> bool:
@@ -300,6 +296,12 @@ class Plan:
         counted = [(_text(lane), len(list(equal))) for lane, equal in groupby(self.lanes)]
         lanes = [(f"({text})" if ":" in text else text, count) for text, count in counted]
         return "+".join(text if count == 1 else f"{count}*{text}" for text, count in lanes)
+
+
+def repeats(lane: Sequence[StagePlan]) -> bool:
+    """Whether a unit serves several of its stages."""
+    whole = [stage.unit.component for stage in lane if stage.unit.cores is None]
+    return len(set(whole)) < len(whole)
 
 
 def _text(lane: Sequence[StagePlan]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .plan import Plan, StagePlan
+from .plan import Plan, StagePlan, repeats
 from .units import unit_numbers
 
 MAX_DEPTH = 4096  # frames under way in a lane that is simulated: they wait, and latency says so
@@ -23,9 +23,10 @@ class FrameTimes(NamedTuple):
     end_ns: tuple[int, ...]
 
 
-def slots_behind(floats: bool, slots: int) -> int:
-    """Slots of the ring behind a stage: where its cut floats it holds LATE_EXIT_FRAMES more, and the next."""
-    return slots + LATE_EXIT_FRAMES * floats
+def slots_behind(lane: Sequence[StagePlan], index: int, slots: int) -> int:
+    """Slots of the ring behind a stage: two more where its cut floats, or where units of the lane serve several stages,
+    which then do not come in turn."""
+    return slots + LATE_EXIT_FRAMES * (lane[index].floating > 0 or repeats(lane))
 
 
 def goes_out_late(occupied: int, waiting: int) -> bool:

@@ -23,7 +23,7 @@ from ...errors import ArgumentError
 from .plan import Plan, plan_of
 from .predict import StageCosts, check_runs, predict, spans
 from .profile import Profile, profile_of
-from .rings import MAX_DEPTH, MAX_SLOTS, REORDER, FrameTimes, in_turn, under_way
+from .rings import MAX_DEPTH, MAX_SLOTS, REORDER, FrameTimes, in_turn, slots_behind, under_way
 from .simulated_lane import LaneState, SimulatedStage, StageState, Way
 
 MAX_FRAMES = 1_000_000  # some minutes
@@ -215,7 +215,8 @@ def _build(
                     groups = first_late if came_late else first, last_late if goes_late else last
                     ways[came_late, goes_late] = Way(costs, span.position, groups, handover_ms, always)
             stages.append(StageState(span.position, unit, (first, last), ways, span.share))
-        lanes.append(LaneState(stages, slots, under_way(planned, depth)))
+        behind = [slots_behind(planned, index, slots) for index in range(len(planned))]
+        lanes.append(LaneState(stages, behind, under_way(planned, depth)))
     return costs, lanes
 
 

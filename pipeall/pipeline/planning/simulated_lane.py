@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, log1p, sqrt
 from random import Random
@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 
 from .predict import StageCosts
-from .rings import FrameTimes, goes_out_late, in_share, slots_behind
+from .rings import FrameTimes, goes_out_late, in_share
 
 QUARTILE = 0.6745  # of the normal distribution, in standard deviations
 
@@ -150,9 +150,10 @@ class StageState:
 
 
 class LaneState:
-    """A lane in the simulation. ``inside``: frames in each ring but the last, with the one that its reader holds."""
+    """A lane in the simulation. ``inside``: frames in each ring but the last, with the one that its reader holds;
+    ``slots``: of the ring behind each stage."""
 
-    def __init__(self, stages: list[StageState], slots: int, depth: int):
+    def __init__(self, stages: list[StageState], slots: Sequence[int], depth: int):
         self.stages, self.slots, self.depth = stages, slots, depth
         self.inside = [0] * len(stages)
         self.submitted: list[tuple[int, float]] = []  # frame number, ms
@@ -183,7 +184,7 @@ class LaneState:
         """Whether the ring behind a stage has one. The host takes results at once: the last stage's always has."""
         if index + 1 == len(self.stages):
             return True
-        return self.inside[index + 1] < slots_behind(self.stages[index].floats, self.slots)
+        return self.inside[index + 1] < self.slots[index]
 
     def end(self, index: int, now: float) -> int | None:
         """Ends what stage ``index`` runs; behind the last stage, returns the number of the frame in this lane."""
