@@ -151,8 +151,7 @@ def test_the_best_prediction_comes_first_and_how_sure_that_is_follows_from_the_e
     goal = found.best.goal
 
     def value(choice):
-        prediction = choice.prediction
-        return goal.value(prediction.period_ms, prediction.latency_ms, prediction.energy_at(goal.min_fps))
+        return goal.value(choice.period_ms, choice.latency_ms, choice.prediction.energy_at(goal.min_fps))
 
     values = [value(choice) for choice in found.ranked]
     assert values == pytest.approx(sorted(values), rel=1e-9)  # sums in another order
