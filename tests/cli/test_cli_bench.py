@@ -287,7 +287,7 @@ def test_the_time_scale_that_fits_is_that_of_the_slowest_stage():
         stages = tuple(StageStats("big", (0, 1), 9, 9, ms, 0.0, 0.0, 0.0, 0.0, 1.0) for ms in busy_ms)
         return Trial(Plan.parse("big-little:3"), (Stats(9, 1.0, 9.0, 1.0, 1.0, 1.0, stages),))
 
-    prediction = Prediction(((2.0, 4.0),), 4.0, 8.0, None)
+    prediction = Prediction(((2.0, 4.0),), 4.0, 8.0, 6.0, None)
     assert comparison.fitting(prediction, (trial(2.0, 4.1), trial(6.0, 5.0)), 1.0) == ceil(3 * comparison.MARGIN)
     assert comparison.fitting(prediction, (trial(4.1, 8.1), trial(4.0, 8.0)), 2.0) == ceil(2.05 * comparison.MARGIN)
 
