@@ -236,7 +236,7 @@ def test_logs_say_why(net, board, keeping, caplog):
     assert "default plan of quick: big-little" in messages["pipeall.pipeline.boards.default_plan"]
     assert "takes the kernels" in messages["pipeall.pipeline.devices.cpu.cpu_device"]
     assert "us; the model's choice is" in messages["pipeall.pipeline.devices.cpu.tune_cpu"]
-    assert "best big" in messages["pipeall.pipeline.planning.search"]
+    assert "best " in messages["pipeall.pipeline.planning.search"]
 
 
 def test_nothing_is_shown_unasked(tmp_path):

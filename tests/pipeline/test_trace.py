@@ -101,7 +101,7 @@ def test_the_latest_frames_are_kept(board, monkeypatch):
 
 def test_a_queue_without_profiling_is_an_error(board_with_gpu, monkeypatch):
     compile_all = OpenCl.compile
-    monkeypatch.setattr(OpenCl, "compile", lambda self, lowered, name, *, record: compile_all(self, lowered, name))
+    monkeypatch.setattr(OpenCl, "compile", lambda self, lowered, name, **options: compile_all(self, lowered, name))
     with pytest.raises(PipelineError, match="failed at frame 0: .*PROFILING_INFO_NOT_AVAILABLE .-7. in step x0"):
         recorded(small_net(), "gpu", board_with_gpu)
 
