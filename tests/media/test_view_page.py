@@ -238,7 +238,7 @@ def test_it_can_be_heard(tabs):
         nodes = tab.send("Accessibility.getFullAXTree")["nodes"]
         heard = {(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if "role" in node}
         names = {role: {name for other, name in heard if other == role} for role, _ in heard}
-        assert names["heading"] == {"yolox_nano", "Speed", "Use of each stage", "Found"}
+        assert names["heading"] == {"yolox_nano", "Speed", "Use of each unit", "Found"}
         assert names["meter"] == {"Use of bigx4", "Use of gpu", "Use of littlex2"}
         assert "status" in names and names["button"] == {"Pause"}
         assert any("latest picture" in name for name in names.get("image", set()) | names.get("img", set()))
