@@ -44,7 +44,8 @@ static inline void pa_eventcount_signal(pa_eventcount *g) {
         syscall(SYS_futex, &g->changes, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* The same, but a waiter sleeps on unless it has said beforehand, in `interest`, that it waits for just this. */
+/* The same, but a waiter sleeps on unless it has said beforehand, in `interest`, that it waits for just this. It does so
+ * before it adds to `sleepers`, so whoever sees it asleep sees for what. */
 static inline void pa_eventcount_signal_if(pa_eventcount *g, const atomic_int *interest, int what) {
     atomic_fetch_add(&g->changes, 1);
     if (atomic_load(&g->sleepers) && atomic_load(interest) == what)

@@ -51,8 +51,14 @@
  *                                                    whoever is next, at last the host. It goes to another
  *                                                    frame after the host has read it and released its slot:
  *                                                    two threads of the host order that (Python's lock)
- * blocks, block_bytes,  -                            written before the threads start
+ * blocks, block_bytes,  -                            written before the stages join their units
  * stage[i].leaves
+ * unit.joining          whoever starts a lane adds   exchange: what was written of a stage before it joined is seen
+ *                       stages, the unit takes all
+ * stage.blocked         the unit                     sequentially consistent, as the gate (eventcount.h): set before the
+ *                                                    unit sleeps, read by a neighbour after it has changed the gate
+ * unit.serves, frames,  the thread that computes     the mutex `computing`
+ * under_way, free_since
  */
 #ifndef PIPEALL_STAGE_H
 #define PIPEALL_STAGE_H
