@@ -180,10 +180,11 @@ def test_shares_are_those_of_the_linear_program(profile):
 @settings(deadline=None, max_examples=25)
 @given(profiles())
 def test_a_simulation_comes_to_what_is_predicted(profile):
-    """Mostly to all of it; rings of two slots may cost a sixth where stages of a unit differ much."""
-    for text in ("B-G-B:1,4", "B-G-B-L-B:1,2,3,4", "B-G-B:1~2,3~4"):
+    """Mostly to all: on 60 random profiles nothing was lost with three stages, up to 7 % with five, and up to 17 %
+    where shares give groups in bunches. Chosen times are worse: 10 % with three."""
+    for text, least in (("B-G-B:1,4", 0.85), ("B-G-B-L-B:1,2,3,4", 0.8), ("B-G-B:1~2,3~4", 0.75)):
         plan = with_shares(profile, Plan.parse(text))
-        assert 0.75 <= simulate(profile, plan, 300, jitter=False).fps / predict(profile, plan).fps <= 1.02, text
+        assert least <= simulate(profile, plan, 300, jitter=False).fps / predict(profile, plan).fps <= 1.02, text
 
 
 def test_an_emulated_board_keeps_the_pace_of_a_unit_of_two_stages():
