@@ -34,7 +34,7 @@ COMMANDS = {  # as the help shows them; the first line of each is that of its ow
     },
     "Run": {
         "run": Lazy("run.run_command", "See what is in pictures, videos or a camera."),
-        "bench": Lazy("bench.bench_command", "Compare one processor, all independently, pipelines and the best plan."),
+        "bench": Lazy("bench.bench_command", "Compare one processor, all at once, pipelines and the best plan."),
     },
     "Make networks": {
         "nas": Lazy("nas.nas_command", "Search for a network that fits a data set and a board."),

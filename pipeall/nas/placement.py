@@ -104,7 +104,7 @@ def place(graph: Graph, target: Target) -> Placed:
     energy on a board whose power is not.
     """
     profile = _model(target.board).profile(graph)
-    result = search(graph, profile, top=1)
+    result = search(graph, profile, top=1, plans="pipelines")
     best = result.ranked[0]
     if target.limits.max_energy_mj is not None and best.prediction.energy_mj is None:
         raise ArgumentError(f"max energy: expected a board of known power, {target.board!r} is none")

@@ -292,7 +292,7 @@ def test_scores_of_a_board(tmp_path):
     candidate = Candidate(ALL)
     score = training(candidate, 1)
     graph = to_graph(training.result(candidate), training.load())
-    best = search(graph, Board.load("a311d-armcl").model.profile(graph)).ranked[0].prediction
+    best = search(graph, Board.load("a311d-armcl").model.profile(graph), plans="pipelines").ranked[0].prediction
     assert (score.fps, score.latency_ms) == (best.fps, best.latency_ms)
     weights = 4 * training.result(candidate).parameters
     assert (
@@ -331,7 +331,7 @@ def test_a_slower_plan_that_keeps_the_limits():
 
     graph, board = zoo.alexnet(), "a311d-armcl"
     fastest = place(graph, Target(board))
-    front = search(graph, Board.load(board).model.profile(graph)).pareto
+    front = search(graph, Board.load(board).model.profile(graph), plans="pipelines").pareto
     for name, place_of in (("max_latency_ms", "latency_ms"), ("max_energy_mj", "energy_mj")):
         least = min(getattr(choice.prediction, place_of) for choice in front)
         assert least < getattr(fastest.choice.prediction, place_of)

@@ -61,7 +61,7 @@ def bench(
     finer: int | None,
     as_json: bool,
 ) -> None:
-    """Compare one processor, all independently, pipelines and the best plan.
+    """Compare one processor, all at once, pipelines and the best plan.
 
     \b
     pipeall bench
