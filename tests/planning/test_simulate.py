@@ -279,7 +279,7 @@ def test_draws_do_not_depend_on_slots_and_depth():
         ("big", {"frames": 0}, "frames: expected a whole number from 1 to 1000000, got 0"),
         ("big", {"slots": 0}, "slots: expected a whole number from 1 to 64, got 0"),
         ("big", {"slots": 65}, "slots"),
-        ("big", {"depth": 0}, "depth"),
+        ("big", {"depth": -1}, "depth: expected a whole number from 0 to"),
         ("big", {"depth": True}, "depth"),
         ("big", {"period_ms": -1.0}, "period_ms: expected a number from 0 to 1e[+]09"),
         ("big", {"period_ms": inf}, "period_ms"),

@@ -38,7 +38,7 @@ GRAPH_ERRORS = {
     "matmul rows": ("y = MatMul(x, m)", "cannot multiply (1, 6, 8, 9) by (432, 3)"),
     "dropout in training": ("y = Dropout(x, zero, true)", "only inference"),
     "dropout, perhaps in training": ("c = Cast<to=9>(x) y = Dropout(x, zero, c)", "must be a constant"),
-    "norm scale": ("y = LayerNormalization(x, n7)", "(7,) does not broadcast"),
+    "norm scale": ("y = LayerNormalization(x, n7)", "(7,) do not broadcast"),
     "slopes": ("y = PRelu(x, n7)", "do not broadcast"),
     "broadcast": ("y = Add(x, n7)", "do not broadcast"),
     "integer operand": ("y = Add(x, i2)", "one element type"),
