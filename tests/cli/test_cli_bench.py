@@ -234,7 +234,8 @@ def test_bench_on_a_twin(tmp_path, scale):
     profile = Board.load(board).model.profile(graph)
     assert rows["peak"]["plan"] == "big" and rows["single"]["plan"] == "little"
     for mode in SEARCHED:
-        assert rows[mode]["plan"] == str(search(graph, profile, **comparison.SEARCHES[mode]).best)
+        best = str(search(graph, profile, **comparison.SEARCHES[mode]).best)
+        assert rows[mode]["plan"] == best or any(f"{best} ran slower than" in note for note in found["notes"])
     for row in found["runs"]:
         prediction = predict(profile, Plan.parse(row["plan"]))
         assert row["predicted_fps"] == prediction.fps and row["energy_mj"] == prediction.energy_mj

@@ -280,16 +280,17 @@ def fitting(prediction: Prediction, trials: Sequence[Trial], scale: float) -> in
 def settled(
     entries: Sequence[tuple[str, Plan]], full: Mapping[Plan, Trial]
 ) -> tuple[list[tuple[str, Plan]], tuple[str, ...]]:
-    """The entries, each mode of a search with the fastest plan of its kind that ran, where its own was slower than
-    that, and a note of each. Slower is beyond the spread of both."""
+    """The entries, each mode of a search with the fastest plan of its kind that was faster than its own beyond the
+    spread of both, and a note of each such change."""
     found: list[tuple[str, Plan]] = []
     notes = []
     for mode, plan in entries:
-        others = [other for way, other in found if way in MAY_BE.get(mode, ())]
-        fastest = max(others, key=lambda other: full[other].median("fps"), default=plan)
-        slow, fast = full[plan], full[fastest]
-        if slow.median("fps") * (1 + slow.spread) < fast.median("fps") * (1 - fast.spread):
-            rates = f"{slow.median('fps'):.2f} and {fast.median('fps'):.2f} FPS"
+        others = {other: full[other] for way, other in found if way in MAY_BE.get(mode, ())}
+        rate, most = full[plan].median("fps"), full[plan].median("fps") * (1 + full[plan].spread)
+        faster = {one: ran.median("fps") for one, ran in others.items() if most < ran.median("fps") * (1 - ran.spread)}
+        if faster:
+            fastest = max(faster, key=faster.__getitem__)
+            rates = f"{rate:.2f} and {faster[fastest]:.2f} FPS"
             notes.append(f"{plan} ran slower than {fastest} ({rates}): {MODES[mode]} is {fastest}")
             plan = fastest
         found.append((mode, plan))
