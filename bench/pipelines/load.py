@@ -89,7 +89,7 @@ def stream(
                     raise SystemExit(f"{graph.name} by {plan}: result {done} is not that of its frame")
                 done += 1
             fps, stats = (done - before) / (time.monotonic() - begin), pipe.stats(since=snapshot)
-            late = sum(stage.overran for stage in stats.stages) if pace else None
+            late = sum(stage.late for stage in stats.stages) if pace else None
             latency = stats.latency_p50_ms, stats.latency_p95_ms, stats.latency_p99_ms
             rows.append((fps, rss_mb(), free_speed()))
             record.add(str(plan), tenth, done - before, fps, *latency, *rows[-1][1:], late)

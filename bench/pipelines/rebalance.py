@@ -65,7 +65,7 @@ def run(
 
     late = {}  # of every stage of every lane: each has its own counters
     for _ in pipe.map(source()):
-        late |= {(row.lane, row.stage): row.overran for row in pipe.counters()}
+        late |= {(row.lane, row.stage): row.late for row in pipe.counters()}
     return phases, sum(late.values()) / len(pipe.times)
 
 

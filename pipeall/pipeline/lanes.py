@@ -55,7 +55,7 @@ class Lanes:
         graph: Graph,
         plan: Plan,
         board: Board,
-        twin: Emulator | None,
+        emulator: Emulator | None,
         *,
         slots: int,
         depth: int | None,
@@ -69,7 +69,7 @@ class Lanes:
         self.plans = deque([(0, plan)], maxlen=KEPT_PLANS)
         self.moves: deque[Move] = deque(maxlen=KEPT_PLANS)
         self.traces: list[StageTrace] = []
-        self._twin, self._record = twin, record
+        self._emulator, self._record = emulator, record
         self.packed: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
         self._options = {"slots": slots, "depth": depth, "record": record, "fault": fault, "packed": self.packed}
         self._lock = threading.Lock()  # of a move, and of what must not see half of one
@@ -175,13 +175,13 @@ class Lanes:
     def throttle(self, component: str, factor: float) -> None:
         """A component of the emulated board takes ``factor`` times as long from each stage's next frame on."""
         with self._lock:
-            self._twin.throttle(component, factor)
+            self._emulator.throttle(component, factor)
             self._keep_pace()
 
     def _keep_pace(self) -> None:
-        if self._twin:
+        if self._emulator:
             alone = in_turn(self.plan, self._options["depth"])
-            for lane, paces_ms in zip(self.open, self._twin.paces_ms(self.plan, alone=alone), strict=True):
+            for lane, paces_ms in zip(self.open, self._emulator.paces_ms(self.plan, alone=alone), strict=True):
                 lane.set_paces(paces_ms)
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ cdef extern from "stage.h" nogil:
         int32_t leaf_count
         pa_log log
         atomic_llong *pace_ns
-        atomic_llong frames, floated, overran, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns
+        atomic_llong frames, floated, late, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns
     ctypedef struct pa_lane:
         int stages
         char *block

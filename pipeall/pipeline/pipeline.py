@@ -130,15 +130,15 @@ class Pipeline:
             self.choice = "given"
         fault = env.fault()
         _check(plan, board, slots, depth, time_scale, fault)
-        twin = None if board.model is None else Emulator(pictured, board, time_scale)
-        known = profile or (twin and twin.profile)
+        emulator = None if board.model is None else Emulator(pictured, board, time_scale)
+        known = profile or (emulator and emulator.profile)
         if known and plan.lacks_shares:
             plan = with_shares(known, plan)
         drift = Drift.of(divided, plan, board, known) if rebalance else None
         self.graph, self.board = pictured, board
-        self._twin, self._trace_to, self._close_lock = twin, trace, threading.Lock()
+        self._emulator, self._trace_to, self._close_lock = emulator, trace, threading.Lock()
         self.lanes = Lanes(
-            pictured, plan, board, twin, slots=slots, depth=depth, record=trace is not False, fault=fault
+            pictured, plan, board, emulator, slots=slots, depth=depth, record=trace is not False, fault=fault
         )
         border = Border(self.lanes.all[0].slot_in, pictured, pictures_of(pictured))
         self._host = Host(self.lanes, border)
@@ -308,7 +308,7 @@ class Pipeline:
         So a board that gets too hot is played; 1 is as modelled again. Any thread may call it. Raises ArgumentError
         on a real board, and unless the factor is above 0 and finite.
         """
-        if self._twin is None:
+        if self._emulator is None:
             raise ArgumentError(f"throttle {component}: expected a pipeline on an emulated board")
         self.lanes.throttle(self.board.component(component).name, FACTOR("factor", factor))
 

@@ -307,14 +307,14 @@ cdef class NativeLane:
         return [np.empty(shape, dtype) for _, _, shape, dtype in self.outputs]
 
     def counters(self) -> list:
-        """Per stage, since the start: frames, those that floated or overran their pace; busy, wait_in, wait_out, map and copy ns."""
+        """Per stage, since the start: frames, those that floated, those late for the pace; busy, wait_in, wait_out, map and copy ns."""
         cdef pa_stage *stage
         cdef int i
         rows = []
         for i in range(self.lane.stages):
             stage = &self.lane.stage[i]
             rows.append({
-                "frames": load_ll(&stage.frames), "floated": load_ll(&stage.floated), "overran": load_ll(&stage.overran),
+                "frames": load_ll(&stage.frames), "floated": load_ll(&stage.floated), "late": load_ll(&stage.late),
                 "busy_ns": load_ll(&stage.busy_ns),
                 "wait_in_ns": load_ll(&stage.wait_in_ns), "wait_out_ns": load_ll(&stage.wait_out_ns),
                 "map_ns": load_ll(&stage.map_ns), "copy_ns": load_ll(&stage.copy_ns)})

@@ -170,7 +170,7 @@ void pa_stage_end(pa_frame *f) {
         int64_t end = ran;
         if (least && !f->code) {
             end = pace(self, f->begin + least);
-            if (ran - f->begin - f->paced > least) add(&self->overran, 1);
+            if (ran - f->begin - f->paced > least) add(&self->late, 1);
         }
         f->out->begin_ns[index] = f->begin;
         f->out->end_ns[index] = end;

@@ -136,9 +136,9 @@ struct pa_stage {
     /* A frame ends no earlier than so long after its begin; set by anyone at any time. One for every way to run it: 2 if
      * it came in late, + 1 if it goes out late. */
     atomic_llong pace_ns[4];
-    /* Counters: written by the stage only, read by anyone. busy includes pacing; overran: frames whose program alone
-     * took longer than the pace; floated: frames that went out late. */
-    atomic_llong frames, floated, overran, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns;
+    /* Counters: written by the stage only, read by anyone. busy includes pacing; late: frames whose program alone
+     * took longer than the pace; floated: frames on which it also computed the floating groups behind. */
+    atomic_llong frames, floated, late, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns;
 };
 
 struct pa_lane {

@@ -18,7 +18,7 @@ from .planning.units import unit_numbers
 
 NO_GROUPS = (0, 0)  # of a stage in front of the plan's (``front.py``)
 TIMES = ("busy_ns", "wait_in_ns", "wait_out_ns", "map_ns", "copy_ns")
-COUNTED = ("frames", "floated", "overran", *TIMES)  # of StageCounters: what grows
+COUNTED = ("frames", "floated", "late", *TIMES)  # of StageCounters: what grows
 KEPT = 20_000  # latest frames whose times are kept: some 400 bytes each with two stages
 
 
@@ -39,7 +39,7 @@ def groups_text(groups: tuple[int, int]) -> str:
 class StageCounters:
     """What one stage has done so far, in all: frames, and time in ns.
 
-    ``floated``: frames on which it also computed the floating groups behind its own. ``overran``: frames whose
+    ``floated``: frames on which it also computed the floating groups behind its own. ``late``: frames whose
     computing took longer than the stage's pace. ``busy_ns`` includes hand-over and pacing.
     ``groups``: [first, last); NO_GROUPS where it makes the network's input of a picture.
     ``started_ns``: when its lane started (CLOCK_MONOTONIC).
@@ -51,7 +51,7 @@ class StageCounters:
     groups: tuple[int, int]
     frames: int = 0
     floated: int = 0
-    overran: int = 0
+    late: int = 0
     busy_ns: int = 0
     wait_in_ns: int = 0
     wait_out_ns: int = 0
@@ -75,13 +75,13 @@ class StageCounters:
 class StageStats:
     """One stage: mean ms per frame computing (hand-over and pacing included), waiting for input, waiting for a free
     slot, and handing over: mapping and unmapping, copying. ``use`` is the share of its time it computed; ``floated``
-    are frames on which it also computed the floating groups behind its own, ``overran`` those whose computing took
+    are frames on which it also computed the floating groups behind its own, ``late`` those whose computing took
     longer than the stage's pace. ``groups``: [first, last)."""
 
     unit: str
     groups: tuple[int, int]
     frames: int
-    overran: int
+    late: int
     busy_ms: float
     wait_in_ms: float
     wait_out_ms: float
@@ -238,7 +238,7 @@ class StatsRecorder:
             ran_s = (last_ns - max(begin_ns, row.started_ns)) / 1e9  # a plan may have moved since
             use = min(1.0, row.busy_ns / 1e9 / ran_s) if ran_s > 0 else 0.0  # it was in a frame
             means = map(row.mean_ms, TIMES)
-            stages.append(StageStats(row.unit, row.groups, row.frames, row.overran, *means, use, row.floated))
+            stages.append(StageStats(row.unit, row.groups, row.frames, row.late, *means, use, row.floated))
         fps = frames / seconds if seconds else 0.0
         live = np.percentile(live_ms[-frames:] if frames and live_ms else (0.0,), (50, 95)).tolist()
         return Stats(frames, seconds, fps, float(p50), float(p95), float(p99), tuple(stages), *live, dropped)

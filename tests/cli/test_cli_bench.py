@@ -219,11 +219,11 @@ def test_a_mode_is_another_plan_of_its_kind_where_its_own_ran_slower():
     assert [note.split(": ")[-1] for note in notes] == ["Floating is big-little:3", "Best is big+little"]
 
 
-# ---- a twin ----
+# ---- an emulated board ----
 
 
 @pytest.mark.parametrize("scale", [1, 2])
-def test_bench_on_a_twin(tmp_path, scale):
+def test_bench_on_an_emulated_board(tmp_path, scale):
     board = toy_board(tmp_path / "toy.json")
     found = document("bench", "quick", "--board", board, "--time-scale", scale, *QUICK)
     rows = modes(found["runs"])
@@ -269,13 +269,13 @@ def test_turns_and_seconds_are_of_the_machine_unless_they_are_given(tmp_path, mo
     assert asked == [2.0, 4.0, 3.0]
 
 
-def test_a_twin_that_cannot_keep_up_is_marked(tmp_path):
+def test_an_emulated_board_that_cannot_keep_up_is_marked(tmp_path):
     board = toy_board(tmp_path / "toy.json", scale=1e-6)
     found = document("bench", "quick", "--board", board, *QUICK)
     assert not found["valid"] and not any(row["valid"] for row in found["runs"]) and found["averages"] == []
     assert all(row["late_share"] > 0.5 for row in found["runs"])
     result = invoke("bench", "quick", "--board", board, *QUICK)
-    assert not any(row["disturbed"] for row in found["runs"])  # a twin keeps the board's pace, or is not valid
+    assert not any(row["disturbed"] for row in found["runs"])  # an emulation keeps the board's pace, or is not valid
     assert result.exit_code == 0 and "Peak INVALID" in result.stdout and "pipeall simulate" in result.stdout
     assert all(row["fitting_time_scale"] > 1 for row in found["runs"])
     assert re.search(r"--time-scale \d+ fits this machine", result.stdout)

@@ -17,6 +17,7 @@ RETIRED = {  # a word of ours -> the field's
     "guide": "bayesian",
     "lent": "run_inline",
     "lineup": "baselines",
+    "overran": "late",
     "overran_share": "late_share",
     "parse_unit": "Unit.parse",
     "spread_ms": "half_iqr_ms",

@@ -179,8 +179,8 @@ def test_late_frames_are_counted(paced, board):
     (found,) = compare(small_net(), [PAIR], board, turns=2, seconds=0.0)
     for turn in found.turns:
         first, second = turn.stages
-        assert first.frames > 0 == second.overran, turn
-        assert abs(first.overran - first.frames) <= 1, turn  # counters are read one by one while the stage goes on
+        assert first.frames > 0 == second.late, turn
+        assert abs(first.late - first.frames) <= 1, turn  # counters are read one by one while the stage goes on
     assert found.late_share == pytest.approx(1, abs=3 / 8)
 
 

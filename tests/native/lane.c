@@ -125,7 +125,7 @@ static void test_pace(void) {
     usleep(20000); /* into the pacing */
     close_in_time();
     CHECK(atomic_load(&r.stages[0].busy_ns) >= 15 * MS);
-    CHECK(atomic_load(&r.stages[1].overran) == 5);
+    CHECK(atomic_load(&r.stages[1].late) == 5);
 }
 
 /* Each step between two stages is run by one of them; the one before takes it once the one behind is slower. */

@@ -368,7 +368,7 @@ def test_only_faster_plans_and_those_within_the_limit():
         search(chain_net(), odd, "latency", floating=True)
 
 
-def test_the_twin_runs_as_predicted():
+def test_the_emulator_runs_as_predicted():
     """5 + share = 4 x 1.3 + (1 - share) x 1.3 ms: 5.65 both, where whole groups would make one of them take 6.
 
     No time is asserted: the share of frames that the stage before takes is where the runtime found the balance.

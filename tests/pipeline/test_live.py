@@ -246,7 +246,7 @@ def test_submitting_alone_says_that_nobody_takes_results(pipe):
 
 
 def test_a_board_that_gets_slower_keeps_its_frames_fresh():
-    """On a twin's pace, one that is then throttled: frames that go in are those that were captured last."""
+    """At the pace of an emulated board that is then throttled: frames that go in are those that were captured last."""
     graph = small_net()
     with Pipeline(graph, "big-little:1", Board.load("a311d-armcl"), time_scale=5) as pipe:
         captured = []

@@ -37,12 +37,12 @@ def test_no_stage_ends_before_its_pace_and_results_are_the_same(plan, board):
         lasted = trace.rows[:, trace.END] - trace.rows[:, trace.BEGIN]
         assert len(lasted) == row.frames > 0 and lasted.min() >= pace_ms * 1e6
         assert row.busy_ns == lasted.sum()
-        assert row.overran == np.count_nonzero(trace.rows[:, trace.RAN] - trace.rows[:, trace.BEGIN] > pace_ms * 1e6)
+        assert row.late == np.count_nonzero(trace.rows[:, trace.RAN] - trace.rows[:, trace.BEGIN] > pace_ms * 1e6)
 
 
 def test_a_pace_shorter_than_the_computing_makes_every_frame_late(board):
     _, traces, counters = paced("big-little:2", board, 1e-6, 10)
-    assert [row.overran for row in counters] == [10, 10]
+    assert [row.late for row in counters] == [10, 10]
     for trace in traces:
         lasted = trace.rows[:, trace.END] - trace.rows[:, trace.RAN]
         assert np.median(lasted) < 1e6  # it did not wait
@@ -65,7 +65,7 @@ def test_each_stage_has_its_own_pace_and_zero_ends_it(board):
     assert (slow[before, end] >= slow[before, pipe.trace[0].BEGIN] + 30e6).all()
     assert (slow[~before, end] == slow[~before, ran]).all()
     late = slow[before, ran] - slow[before, pipe.trace[0].BEGIN] > 30e6  # without a pace no frame is
-    assert [stage.overran for stage in stats.stages] == [0, late.sum()]
+    assert [stage.late for stage in stats.stages] == [0, late.sum()]
 
 
 def test_close_while_pacing_is_prompt(board):

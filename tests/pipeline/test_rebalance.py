@@ -51,7 +51,7 @@ def toy(chain):
     return toy_board(chain, MS)
 
 
-def twin(chain, toy, plan=START, **arguments):
+def emulated(chain, toy, plan=START, **arguments):
     return Pipeline(chain, plan, board=toy, **arguments)
 
 
@@ -74,7 +74,7 @@ def stream(pipe, inputs, expected, until, most=20_000, same=np.array_equal):
 @pytest.mark.parametrize("component, count", [("big", 10_000), ("little", 6_000), ("gpu", 6_000)])
 def test_ten_thousand_frames_through_a_drift_and_back(component, count, chain, toy, inputs, expected):
     """However many frames a move takes on a busy machine. Where to is told on set times (test_drift)."""
-    with twin(chain, toy, rebalance=True) as pipe:
+    with emulated(chain, toy, rebalance=True) as pipe:
         done = 0
         for slower, moves in ((1, 0), (2, 1), (1, 1)):
             pipe.throttle(component, slower)
@@ -129,7 +129,7 @@ def test_results_keep_their_order_while_plans_change_all_the_time(chain, board_w
 
 
 def test_a_move_takes_new_frames_at_once_and_results_wait_for_the_older_ones(chain, toy, inputs, expected):
-    with twin(chain, toy, "big", time_scale=30) as pipe:  # 90 ms
+    with emulated(chain, toy, "big", time_scale=30) as pipe:  # 90 ms
         for frame in inputs[:2]:
             pipe.submit(frame)
         pipe.lanes.move(Plan.parse("gpu-big:7"))
@@ -144,7 +144,7 @@ def test_a_move_takes_new_frames_at_once_and_results_wait_for_the_older_ones(cha
 
 def test_frames_are_not_far_ahead_of_a_lane_that_ends(chain, toy, inputs, monkeypatch):
     monkeypatch.setattr(lanes_module, "REORDER", 4)
-    with twin(chain, toy, "big", time_scale=10000) as pipe:  # 30 s a frame
+    with emulated(chain, toy, "big", time_scale=10000) as pipe:  # 30 s a frame
         pipe.throttle("gpu", 1e-6)  # of the lane to come: what is under way on big stays slow
         pipe.throttle("little", 1e-6)
         pipe.submit(inputs[0])
@@ -170,7 +170,7 @@ def until_nothing_moves(pipe):
 
 
 def test_a_consumer_that_pauses_loses_nothing(chain, toy, inputs, expected):
-    with twin(chain, toy, rebalance=True, time_scale=2) as pipe:
+    with emulated(chain, toy, rebalance=True, time_scale=2) as pipe:
         results = pipe.map(islice(cycle(inputs), 4000))
         pipe.throttle("big", 2)
         count = 0
@@ -188,7 +188,7 @@ def test_a_consumer_that_pauses_loses_nothing(chain, toy, inputs, expected):
 
 
 def test_lanes_that_were_left_are_freed(chain, toy, inputs, expected):
-    with twin(chain, toy, rebalance=True) as pipe:
+    with emulated(chain, toy, rebalance=True) as pipe:
         left = weakref.ref(pipe.lanes.all[0])
         programs = [stage.program for stage in pipe.lanes.all[0].stages]
         pipe.throttle("big", 2)
@@ -199,7 +199,7 @@ def test_lanes_that_were_left_are_freed(chain, toy, inputs, expected):
 
 
 def test_a_trace_has_the_frames_of_all_plans(chain, toy, inputs, expected):
-    with twin(chain, toy, rebalance=True, trace=True) as pipe:
+    with emulated(chain, toy, rebalance=True, trace=True) as pipe:
         pipe.throttle("big", 2)
         count = stream(pipe, inputs, expected, lambda: moved(pipe) and len(pipe.lanes.all) == 1)
         plans = pipe.plans
@@ -240,7 +240,7 @@ def test_what_to_rebalance_by_has_to_be_a_profile_of_the_network(chain, board):
 
 def test_a_move_that_fails_warns_and_the_stream_goes_on(chain, toy, inputs, expected, monkeypatch):
     with pytest.warns(RuntimeWarning, match=f"rebalancing to .* failed, {START} runs on: no memory left"):
-        with twin(chain, toy, rebalance=True) as pipe:
+        with emulated(chain, toy, rebalance=True) as pipe:
             tried = threading.Event()
 
             def refuse(plan, board):
@@ -277,7 +277,7 @@ def test_close_in_the_middle_of_a_move(dropped, chain, toy, inputs, expected, mo
             super().__init__(*arguments, **named)
 
     monkeypatch.setattr(lanes_module, "Lane", SlowLane)
-    pipe = twin(chain, toy, rebalance=True)
+    pipe = emulated(chain, toy, rebalance=True)
     pipe.throttle("big", 2)
     stream(pipe, inputs, expected, begun.is_set)
     pipe.submit(inputs[0])
@@ -303,7 +303,7 @@ def test_close_in_the_middle_of_a_move(dropped, chain, toy, inputs, expected, mo
 
 
 def test_close_while_a_lane_that_was_left_still_has_frames(chain, toy, inputs):
-    pipe = twin(chain, toy, "big", time_scale=1e5)  # 300 s a frame
+    pipe = emulated(chain, toy, "big", time_scale=1e5)  # 300 s a frame
     pipe.submit(inputs[0])
     pipe.lanes.move(Plan.parse("gpu"))
     pipe.submit(inputs[0])
@@ -313,7 +313,7 @@ def test_close_while_a_lane_that_was_left_still_has_frames(chain, toy, inputs):
 
 
 def test_dropping_a_pipeline_ends_its_rebalancer(chain, toy, inputs):
-    pipe = twin(chain, toy, rebalance=True)
+    pipe = emulated(chain, toy, rebalance=True)
     list(pipe.map(inputs))
     (thread,), lane = rebalancers(), weakref.ref(pipe.lanes.all[0])
     del pipe
@@ -325,7 +325,7 @@ def test_dropping_a_pipeline_ends_its_rebalancer(chain, toy, inputs):
 
 def test_a_stage_that_fails_after_a_move_is_named_in_its_place(chain, toy, inputs, expected, monkeypatch):
     monkeypatch.setenv("PIPEALL_FAULT", "0:50")
-    with twin(chain, toy) as pipe:
+    with emulated(chain, toy) as pipe:
         count = 0
         with pytest.raises(PipelineError, match="stage 0 on gpu failed at frame 50") as caught:
             for result in pipe.map(islice(cycle(inputs), 100)):
@@ -340,7 +340,7 @@ def test_a_stage_that_fails_after_a_move_is_named_in_its_place(chain, toy, input
 
 def test_a_failure_in_the_lane_that_was_left_comes_in_its_place(chain, toy, inputs, expected, monkeypatch):
     monkeypatch.setenv("PIPEALL_FAULT", "0:2")
-    with twin(chain, toy, "big", time_scale=30, depth=4) as pipe:  # 90 ms
+    with emulated(chain, toy, "big", time_scale=30, depth=4) as pipe:  # 90 ms
         for frame in inputs[:4]:
             pipe.submit(frame)
         pipe.lanes.move(Plan.parse("gpu"))

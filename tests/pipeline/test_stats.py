@@ -46,7 +46,7 @@ def test_stages():
     recorder = StatsRecorder()
     recorder.add(frame(0, 0, 100))
     recorder.add(frame(1, 50, 200))
-    big = dict(frames=4, overran=3, busy_ns=160 * MS, wait_in_ns=8 * MS, wait_out_ns=20 * MS)
+    big = dict(frames=4, late=3, busy_ns=160 * MS, wait_in_ns=8 * MS, wait_out_ns=20 * MS)
     gpu = dict(frames=2, busy_ns=50 * MS, wait_in_ns=140 * MS, wait_out_ns=3 * MS, map_ns=10 * MS, copy_ns=4 * MS)
     counters = [StageCounters(0, 0, "bigx2", (0, 3), **big), StageCounters(0, 1, "gpu", (3, 7), **gpu)]
     found = recorder.stats(counters).stages
@@ -111,11 +111,11 @@ def test_a_window_counts_what_came_after_its_snapshot(submitted, begin, kept, mo
     recorder = StatsRecorder()
     recorder.add(frame(0, 0, 10))
     recorder.add(frame(1, 5, 20))
-    since = recorder.snapshot([StageCounters(0, 0, "big", (0, 3), frames=2, overran=1, busy_ns=20 * MS, copy_ns=MS)])
+    since = recorder.snapshot([StageCounters(0, 0, "big", (0, 3), frames=2, late=1, busy_ns=20 * MS, copy_ns=MS)])
     for number, (begins, ready) in enumerate([(submitted, 60), (55, 70), (60, 90)], 2):
         recorder.add(frame(number, begins, ready))
     counters = [
-        StageCounters(0, 0, "big", (0, 3), frames=6, overran=2, busy_ns=60 * MS, copy_ns=9 * MS),
+        StageCounters(0, 0, "big", (0, 3), frames=6, late=2, busy_ns=60 * MS, copy_ns=9 * MS),
         StageCounters(1, 0, "gpu", (0, 3), frames=1, busy_ns=8 * MS),
     ]
     found = recorder.stats(counters, since)
@@ -123,7 +123,7 @@ def test_a_window_counts_what_came_after_its_snapshot(submitted, begin, kept, mo
     assert (found.frames, found.seconds, found.fps) == (3, pytest.approx(seconds), pytest.approx(3 / seconds))
     assert found.latency_p50_ms == pytest.approx(sorted([60 - submitted, 15, 30])[1])
     big, gpu = found.stages
-    assert (big.frames, big.overran, big.busy_ms, big.copy_ms) == (4, 1, pytest.approx(10), pytest.approx(2))
+    assert (big.frames, big.late, big.busy_ms, big.copy_ms) == (4, 1, pytest.approx(10), pytest.approx(2))
     assert big.use == pytest.approx(0.040 / seconds)
     assert (gpu.frames, gpu.busy_ms) == (1, pytest.approx(8))
 

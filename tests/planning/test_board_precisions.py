@@ -168,7 +168,7 @@ def test_contention_and_links_hold_in_every_precision(typed):
 
 
 @pytest.mark.parametrize("plan", ["big@fp16-little:2", "big@mixed", "gpu-big@fp32:1"])
-def test_a_twin_runs_plans_in_other_precisions(plan, typed):
+def test_an_emulated_board_runs_plans_in_other_precisions(plan, typed):
     graph = small_net()
     inputs = frames(graph, 3)
     with Pipeline(graph, "big") as pipe:

@@ -68,7 +68,7 @@ def test_no_stage_ends_before_its_modelled_time_and_results_are_the_same(plan, t
         assert len(trace.rows) == row.frames > 0
         assert lasted_ms(trace).min() >= pace_ms
         ran_ms = (trace.rows[:, trace.RAN] - trace.rows[:, trace.BEGIN]) / 1e6
-        assert row.overran == np.count_nonzero(ran_ms > pace_ms)
+        assert row.late == np.count_nonzero(ran_ms > pace_ms)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_modelled_paces_hold_for_a_network_of_the_zoo(name, plan):
 def test_frames_that_take_longer_than_modelled_are_counted(graph, toy):
     with Pipeline(graph, "gpu-big:2", board=toy, time_scale=1e-5) as pipe:  # 70 and 90 ns
         list(pipe.map(frames(graph, 3)))
-        assert [row.overran for row in pipe.counters()] == [3, 3] == [stage.overran for stage in pipe.stats().stages]
+        assert [row.late for row in pipe.counters()] == [3, 3] == [stage.late for stage in pipe.stats().stages]
 
 
 def test_stages_are_named_by_what_they_stand_for(graph, toy):
@@ -139,13 +139,13 @@ def test_contention_slows_down_only_where_two_frames_may_be_under_way(graph, toy
 
 
 def test_factors_replace_each_other_and_one_is_as_modelled(graph, toy):
-    twin, plan = Emulator(graph, toy, 1.0), Plan.parse("gpu-big-little:1,2")
+    emulator, plan = Emulator(graph, toy, 1.0), Plan.parse("gpu-big-little:1,2")
     for factor in (3, 2, 0.5, 1):
-        twin.throttle("big", factor)
-        assert twin.paces_ms(plan) == [[[4] * 4, [3 * factor] * 4, [17] * 4]]
-    twin.throttle("big", 2)
-    twin.throttle("gpu", 5)
-    assert twin.paces_ms(plan) == [[[20] * 4, [6] * 4, [17] * 4]]
+        emulator.throttle("big", factor)
+        assert emulator.paces_ms(plan) == [[[4] * 4, [3 * factor] * 4, [17] * 4]]
+    emulator.throttle("big", 2)
+    emulator.throttle("gpu", 5)
+    assert emulator.paces_ms(plan) == [[[20] * 4, [6] * 4, [17] * 4]]
 
 
 def test_throttling_holds_from_the_next_frame_on(graph, toy):
@@ -166,7 +166,7 @@ def test_a_factor_that_cannot_be_is_refused(factor, graph, toy):
         pipe.throttle("big", factor)
 
 
-def test_throttling_needs_a_twin_and_a_component_of_its_board(graph, toy, board):
+def test_throttling_needs_an_emulated_board_and_a_component_of_its_board(graph, toy, board):
     with (
         Pipeline(graph, "big", board=board) as pipe,
         pytest.raises(ArgumentError, match="throttle big: expected a pipeline on an emulated board"),

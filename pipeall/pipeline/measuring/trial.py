@@ -66,7 +66,7 @@ class Trial:
     @property
     def late_share(self) -> float:
         """On an emulated board, how many times per frame a stage's computing took longer than the model says."""
-        late = sum(stage.overran for turn in self.turns for stage in turn.stages)
+        late = sum(stage.late for turn in self.turns for stage in turn.stages)
         return late / max(1, sum(turn.frames for turn in self.turns))
 
     def to_dict(self) -> dict[str, Any]:
