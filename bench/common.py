@@ -18,6 +18,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,6 +37,9 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("PIPEALL_TEST_DATA", REPOSITORY.parent / "shared" / "data"))
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")
 PUBLISHED = tuple(name.replace("resnet50", "resnet50-slim") for name in NETWORKS)  # as boards were measured
+EXPORTED = ("yolov8n", "yolov10n", "yolo11n")  # by torch, with random weights
+DETECTORS = (*EXPORTED, "yolox_nano_416", "nanodet_m_320", "fastestdet_352")  # the others are files of DATA
+PIXELS = 640  # a side of what exported detectors see
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "BLIS")}
 WIDTH = 80  # of a table, in characters
 WIDEST = 34  # a cell; longer text takes several lines
@@ -55,7 +59,9 @@ def parser(
     for name in paths:
         made.add_argument(name, type=lambda text: Path(text).resolve(), metavar=name.upper())
     if networks:
-        made.add_argument("networks", nargs="*", default=networks, metavar="NETWORK", help="of the zoo, or .onnx files")
+        made.add_argument(
+            "networks", nargs="*", default=networks, metavar="NETWORK", help="zoo's, detectors, .onnx files"
+        )
     if rounds is not None:
         made.add_argument("--rounds", "--turns", type=int, default=rounds, help="default %(default)s")
     if seconds is not None:
@@ -86,7 +92,17 @@ def one_blas_thread() -> None:
 
 
 def network(name: str) -> Graph:
-    """A network of the zoo, "resnet50-slim" included, or of an .onnx file. Ends the script where there is none."""
+    """A network of the zoo, "resnet50-slim" included, one of DETECTORS, or of an .onnx file.
+
+    Ends the script where there is none.
+    """
+    if name in EXPORTED:
+        from exported_nets import write
+
+        with tempfile.TemporaryDirectory() as folder:
+            write("yolo", name, path := Path(folder, f"{name}.onnx"), PIXELS)
+            return load(path)
+    name = str(DATA / "edge" / f"{name}.onnx") if name in DETECTORS else name
     base, _, variant = name.partition("-")
     if base in NETWORKS and variant in ("", "slim"):
         return getattr(zoo, base)(**({"variant": variant} if variant else {}))

@@ -2,8 +2,8 @@
 
 Stage times are compared with what the profile predicts for the present plan. Their ratio is what a unit has drifted
 by; with the ratios applied, another plan may be better by the goal that the present one was found for, within its
-limits. Noise moves nothing: stage times have to agree over two windows
-and differ from those that were judged before, and the gain has to be worth a move.
+limits. It is a pipeline; components come again in it where they do in the first plan. Noise moves nothing: stage times
+have to agree over two windows and differ from those that were judged before, and the gain has to be worth a move.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from math import inf
 from ..errors import ArgumentError, PipeallError
 from ..graph.ir import Graph
 from .boards.board import Board
-from .planning.plan import Goal, Plan
-from .planning.predict import predict
+from .planning.partitions import Kind, fastest
+from .planning.plan import Goal, Plan, repeats
+from .planning.predict import alone_stage_ms, predict
 from .planning.profile import Profile
 from .planning.search import search
-from .planning.units import Unit
+from .planning.units import Unit, unit_sets
 from .stats import NO_GROUPS, StageCounters
 
 GAIN = 0.04  # of throughput, latency or energy, that is worth a move
@@ -49,7 +50,7 @@ class Drift:
     def __init__(self, graph: Graph, profile: Profile, plan: Plan):
         if len(plan.lanes) != 1:
             raise ArgumentError(f"rebalance: expected a pipeline, got {plan}")
-        if any(stage.floating and stage.share is None for stage in plan.lanes[0]):
+        if _floats_freely(plan):
             raise ArgumentError(f"rebalance: expected a plan whose cuts do not float, or by given shares, got {plan}")
         profile.check_network(graph)
         if predict(profile, plan).period_ms == inf:
@@ -95,7 +96,7 @@ class Drift:
         before, self._before = self._before, latest
         if before is None or _differ(latest, before, STEADY):
             return None
-        predicted = predict(self.profile, self.plan).stage_ms[0]
+        predicted = self._stage_ms()
         believed = [ms * self._ratios[unit] for unit, ms in zip(self.plan.units, predicted, strict=True)]
         ms = tuple(sorted(values)[1] for values in zip(believed, before, latest, strict=True))  # what both windows show
         self._ratios |= self._ratios_of(ms, predicted)
@@ -123,6 +124,13 @@ class Drift:
         self._forget_s = now_s + self._pause_s
         self.plan, self._before, self._usual, self._promising = plan, None, None, False
         return plan
+
+    def _stage_ms(self) -> Sequence[float]:
+        """Of the present plan by the profile: of frames in turn, where the goal has them come so, else at full load."""
+        prediction = predict(self.profile, self.plan)
+        if self.goal.in_turn(prediction.alone_ms):
+            return alone_stage_ms(self.profile, self.plan)[0]
+        return prediction.stage_ms[0]
 
     def _ratios_of(self, stage_ms: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
         seen: dict[str, list[float]] = {}
@@ -153,12 +161,9 @@ class Drift:
         return self.goal.value(max(busy_ms.values()), sum(stage_ms), energy)
 
     def _best(self, present: float) -> tuple[Plan, float]:
-        """The best plan by the goal, as measured where it has run and as predicted elsewhere.
-
-        Components come once in plans of the search; the first plan, in which they may repeat, is there beside them.
-        """
+        """The best plan by the goal, as measured where it has run and as predicted elsewhere."""
         goal, drifted = self.goal, self._drifted()
-        values = {self._first: _predicted(drifted, self._first, goal)} | self._tried | {self.plan: present}
+        found = {plan: _predicted(drifted, plan, goal) for plan in (self._first, *self._of_its_shape(drifted))}
         try:
             result = search(
                 self.graph,
@@ -170,9 +175,21 @@ class Drift:
                 top=1,
                 plans="pipelines",
             )
+            found[result.best] = _predicted(drifted, result.best, goal)
         except ArgumentError:  # none keeps the limits any more
-            return min(values.items(), key=lambda item: item[1])
-        return min(({result.best: _predicted(drifted, result.best, goal)} | values).items(), key=lambda item: item[1])
+            pass
+        return min((found | self._tried | {self.plan: present}).items(), key=lambda item: item[1])
+
+    def _of_its_shape(self, drifted: Profile) -> list[Plan]:
+        """For throughput the fastest pipelines of no more stages than the first plan, where components repeat in that
+        one. A search for latency finds such plans itself."""
+        lane = self._first.lanes[0]
+        if self.goal.objective != "throughput" or not repeats(lane):
+            return []
+        sets = unit_sets(self._units, len(drifted.groups), self._cores)
+        kind = Kind(len(lane), lanes=False, floating=any(stage.floating for stage in lane))
+        found = fastest(drifted, sets, kind, self.goal.max_latency_ms or inf)
+        return [one.plan for one in found.plans if not _floats_freely(one.plan)]
 
     def _reason(self, present: float, value: float) -> str:
         """The units that have changed, and the reason of the move."""
@@ -181,6 +198,11 @@ class Drift:
         what, unit = FIGURES[self.goal.objective]
         before = f"{present:.2f} {unit}" if present < inf else "not within its limits"
         return f"{', '.join(off) or 'all as in the profile again'}; {what} {before}, expected {value:.2f} {unit}"
+
+
+def _floats_freely(plan: Plan) -> bool:
+    """Whether waiting frames decide where a cut is: how often they do is not known."""
+    return any(stage.floating and stage.share is None for lane in plan.lanes for stage in lane)
 
 
 def _predicted(profile: Profile, plan: Plan, goal: Goal) -> float:

@@ -7,7 +7,7 @@ from math import comb
 import pytest
 from commands import document, invoke, two_clusters
 
-from pipeall import Board, DeviceError, Plan
+from pipeall import Board, DeviceError, Plan, footprint
 from pipeall import search as find
 from pipeall.cli.model_argument import ZOO
 from pipeall.pipeline.measuring import exhaustive, search_run, verify
@@ -54,6 +54,19 @@ def test_plans_of_any_kind_are_ranked_by_a_simulation(tmp_path):
     assert rates[0] > 0.995 * max(rates) and rates[0] > 1.1 * 1000 / found["parallel"]["period_ms"]
     plain = document("search", "alexnet", "--board", "a311d", "--no-floating", "--max-latency-ms", "35")
     assert not any("~" in row["plan"] or row["latency_ms"] > 35 for row in plain["ranked"])
+
+
+def test_plans_are_kept_within_so_much_memory():
+    """Copies on three components need more than 30 MB, a pipeline less."""
+    board = Board.load("a311d")
+    arguments = ("search", "squeezenet", "--board", "a311d", "--top", "3", "--stages", "2", "--max-memory-mb")
+    found = document(*arguments, "30")
+    for row in found["ranked"]:
+        taken = sum(stage.total for stage in footprint(ZOO["squeezenet"](), row["plan"], board))
+        assert row["memory_mb"] == taken / 1e6 <= 30
+    assert found["parallel"] is None
+    result = invoke(*arguments, "1")
+    assert result.exit_code == 2 and "max_memory_mb: expected at least" in result.stderr
 
 
 @two_clusters

@@ -10,7 +10,7 @@ from profiles import profile_of
 from toy_board import MS, START, best_period_ms, drifted, period_ms
 
 from pipeall import ArgumentError, Board, Plan, search
-from pipeall.pipeline.planning.predict import predict
+from pipeall.pipeline.planning.predict import alone_stage_ms, predict
 from pipeall.pipeline.rebalance import GAIN, RETRY_S, Drift
 
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")
@@ -254,4 +254,37 @@ def test_a_plan_in_which_a_component_repeats_moves_and_comes_back(start, chain):
     assert [str(plan) for _, plan in world.moves] == ["big"]
     world.times = truth(profile)
     world.run(int(3 * RETRY_S / WINDOW_S))
-    assert [plan for _, plan in world.moves][1:] == [plan]
+    (_, back), *others = world.moves[1:]
+    assert not others and str(back).startswith("big-gpu-big:") and period_ms(profile, back) <= period_ms(profile, plan)
+
+
+def test_a_plan_for_latency_is_judged_by_frames_in_turn(chain):
+    """Units slow each other down to half their speed, but not where frames come one at a time: nothing has drifted."""
+    ms = {"big": [1.0] * 5 + [4.0] * 5, "gpu": [4.0] * 5 + [1.0] * 5, "little": [1.9] * 10}
+    slower = {one: {other: (2.0,) * 10 for other in ms if other != one} for one in ms}
+    profile = profile_of(chain, ms, contention=slower)
+    plan = search(chain, profile, "latency").best
+    assert str(plan) == "big-gpu:5"
+    world = World(Drift(chain, profile, plan), lambda plan: alone_stage_ms(profile, plan)[0])
+    world.run(20)
+    assert not world.moves
+    hot = drifted(profile, {"gpu": 4.0})
+    world.times = lambda plan: alone_stage_ms(hot, plan)[0]
+    world.run(4)
+    (_, moved), *_ = world.moves
+    assert (
+        moved.goal == plan.goal
+        and predict(hot, moved).alone_ms <= (1 + GAIN) * search(chain, hot, "latency").ranked[0].prediction.alone_ms
+    )
+
+
+def test_a_plan_in_which_a_component_repeats_moves_to_another_of_its_shape(chain):
+    """big likes the ends, gpu the middle: as gpu slows down, big takes more of it, and still both ends."""
+    ms = {"big": [1.0] * 2 + [5.0] * 6 + [1.0] * 2, "gpu": [9.0] * 2 + [0.6] * 6 + [9.0] * 2}
+    profile, plan = profile_of(chain, ms), Plan.parse("big-gpu-big:2,8")
+    hot = drifted(profile, {"gpu": 4.0})
+    world = World(Drift(chain, profile, plan), truth(hot))
+    world.run(6)
+    (_, moved), *_ = world.moves
+    once = search(chain, hot, plans="pipelines").ranked[0].prediction.period_ms
+    assert str(moved).startswith("big-gpu-big:") and predict(hot, moved).period_ms < 0.8 * once

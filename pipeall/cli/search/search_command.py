@@ -62,6 +62,7 @@ from .search_text import halves_lines, precision_lines, result_line, show
 @click.option("--max-error", type=click.FloatRange(0), help="With --precisions: relative error of the outputs.")
 @positive_option("--max-latency-ms", help="With throughput: of one frame.")
 @positive_option("--min-fps", help="With latency or energy: the rate of frames.")
+@positive_option("--max-memory-mb", help="That a plan takes: weights, arenas, rings.")
 @click.option(
     "--plans",
     type=click.Choice(PLANS),
@@ -97,6 +98,7 @@ def search(
     max_error: float | None,
     max_latency_ms: float | None,
     min_fps: float | None,
+    max_memory_mb: float | None,
     plans: str,
     floating: bool | None,
     stages: int,
@@ -133,7 +135,7 @@ def search(
     every = open_measurements(all_path, graph, there) if all_path else None
     choice = _allowed(graph, there, unit_names(units), precisions, max_error) if precisions else None
     names = list(choice.units) if choice else unit_names(units)
-    asked = Request(goal, names, plans, floating, stages, top, verified, every, seconds)
+    asked = Request(goal, max_memory_mb, names, plans, floating, stages, top, verified, every, seconds)
     with progress() as bar:
         profile = given or measured(graph, there, names, seconds, bar)
         with tracked(bar, graph.name) as show_progress:
@@ -198,6 +200,7 @@ def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> di
         "simpler": result.simpler and result.simpler.to_dict(),
         "sure": result.sure,
         "parallel": result.parallel and result.parallel.to_dict(),
+        "given_up": result.given_up,
         "bound_ms": result.bound_ms,
         "gap": result.gap,
         "parallel_verified": parallel.to_dict() if isinstance(parallel, Verified) else parallel,

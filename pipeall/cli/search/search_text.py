@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from typing import Any
 
 from ...pipeline.boards.board import Board
@@ -30,9 +30,11 @@ TIED = (
     "{first} comes first: {best} measured better, but within the spread of both, and has more stages or takes longer. "
     "That gives up {measured:.1%} as measured, {predicted:.1%} as predicted."
 )
+SIMPLER = "{first} comes first: it is simpler or delivers sooner, and gives up {share:.1%} of the simulated throughput."
 PARALLEL = "All independently, {plan}: {figures}. Take {more} for throughput alone."
 BOUND = "No plan of up to {stages} stages a lane does more than {fps:.1f} FPS, {gap:.1%} more than the first."
 DELIVERED = [">simulated FPS", ">delivered ms, p50", ">p99"]
+MEMORY = ">MB"
 
 
 def show(outcome: Outcome, asked: Request, board: Board) -> None:
@@ -44,6 +46,8 @@ def show(outcome: Outcome, asked: Request, board: Board) -> None:
     _show_predicted(title, result.ranked[: asked.top], profile, asked.goal.rate)
     if result.bound_ms:
         print_text(BOUND.format(stages=asked.stages, fps=1000 / result.bound_ms, gap=1 / (1 - result.gap) - 1))
+    if result.given_up:
+        print_text(SIMPLER.format(first=result.best, share=result.given_up))
     if result.sure is not None:
         better, simpler = BETTER[asked.goal.objective], result.simpler.plan
         print_text(SURE.format(share=result.sure, best=result.best, better=better, simpler=simpler))
@@ -101,7 +105,9 @@ def _show_predicted(title: str, choices: Sequence[PredictedPlan], profile: Profi
     energy = any(choice.prediction.energy_mj is not None for choice in choices)
     energies = [ENERGY, *([f">mJ at {rate:g} FPS"] if rate else [])] if energy else []
     simulated = any(choice.delivered for choice in choices)
+    memory = any(choice.memory_mb is not None for choice in choices)
     headings = [*PREDICTED, *energies, *([LIKELY] if profile.error else []), *(DELIVERED if simulated else [])]
+    headings += [MEMORY] if memory else []
     rows = []
     for choice in choices:
         prediction = choice.prediction
@@ -115,6 +121,8 @@ def _show_predicted(title: str, choices: Sequence[PredictedPlan], profile: Profi
         if simulated:
             done = astuple(choice.delivered) if choice.delivered else ()
             figures += [f"{value:.2f}" for value in done] or [None] * len(DELIVERED)
+        if memory:
+            figures.append(f"{choice.memory_mb:.0f}")
         rows.append((choice.plan, *figures))
     print_table(title, headings, rows)
 
@@ -150,16 +158,8 @@ def _show_checked(checked: Sequence[Verified], asked: Request) -> None:
     load = "at full load" if asked.goal.queue else "without queueing"
     print_table(f"Run for real {load}, best first: period and latency", headings, rows)
     if best := tied(asked.goal, checked):
-        first, value = checked[0], replace(asked.goal, max_latency_ms=None, min_fps=None).value
-        figures = [value(row.trial.period_ms, row.latency_ms, 0.0) for row in (first, best)]
-        print_text(
-            TIED.format(
-                first=first.plan,
-                best=best.plan,
-                measured=1 - figures[1] / figures[0],
-                predicted=max(0.0, given_up(asked.goal, first, best)),
-            )
-        )
+        measured, predicted = given_up(asked.goal, checked[0], best)
+        print_text(TIED.format(first=checked[0].plan, best=best.plan, measured=measured, predicted=max(0.0, predicted)))
 
 
 def _show_every(every: Mapping[str, Any], best: Plan) -> None:

@@ -20,6 +20,7 @@ from ..planning.plan_table import PredictedPlan
 from ..planning.profile import Profile
 from ..planning.search import SearchResult, search
 from .exhaustive import measure_all
+from .footprint import footprint
 from .verify import VERIFIED, Verification, Verified, verify
 
 OTHERS = 3  # of the next best plans in an explanation
@@ -29,6 +30,7 @@ OTHERS = 3  # of the next best plans in an explanation
 class Request:
     """What is asked of a search: the goal of its plans, what they may use, and what is run.
 
+    max_memory_mb    that a plan may take, None for any
     units            may be used: components or some of their cores, None for all
     plans, floating, stages  what plans may be, as for ``search``
     top              how many plans to show; ``verified``: to run, None for ``VERIFIED`` where they can run here
@@ -37,6 +39,7 @@ class Request:
     """
 
     goal: Goal
+    max_memory_mb: float | None
     units: Sequence[str] | None
     plans: str
     floating: bool | None
@@ -78,12 +81,17 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, pro
     here = measured_on(profile, board)
     if not here and (asked.verified or asked.measurements):
         raise ArgumentError("--verify, --measure-all: expected a profile measured on this machine, or a new one")
+    known = here or board.model  # what plans take is known of devices that are there, or that a model has
+    if asked.max_memory_mb and not known:
+        raise ArgumentError("--max-memory-mb: expected a profile measured on this machine, or --board")
     result = search(
         graph,
         profile,
         **asdict(asked.goal),
+        max_memory_mb=asked.max_memory_mb,
+        memory=(lambda plan: sum(stage.total for stage in footprint(graph, plan, board))) if known else None,
         units=asked.units,
-        cores=cores_of(board) if here or board.model else {},
+        cores=cores_of(board) if known else {},
         top=max(asked.top, asked.verified or VERIFIED),
         plans=asked.plans,
         floating=asked.floating,

@@ -18,11 +18,11 @@ from ..boards.profile_cache import measured_on
 from ..planning.plan import Goal, Plan
 from ..planning.plan_table import PredictedPlan
 from ..planning.search import SearchResult
+from ..planning.ties import Contender, behind, simplest
 from .profiler import MAX_SECONDS
 from .trial import Trial, compare
 
 VERIFIED = 5  # plans that run unless it is said
-MOST_GIVEN_UP = 0.03  # of the throughput or latency that is predicted, for a simpler plan
 TURNS = 5  # that each has: what disturbs the machine disturbs all
 
 
@@ -63,23 +63,14 @@ class Verified:
 def ranked(goal: Goal, rows: Sequence[Verified]) -> list[Verified]:
     """By what was measured; what breaks a limit comes last. Energy is not measured: there the prediction counts.
 
-    For throughput and latency the first is the plan of fewest stages, of those then the one of least latency, that is
-    not behind the best by more than both spread, nor by more than MOST_GIVEN_UP as predicted. See ``tied``.
+    For throughput and latency the simplest that is not surely behind the best comes first (``ties.py``). See ``tied``.
     """
     in_order = sorted(rows, key=lambda row: _order(goal, row))
-    best = in_order[0]
-    if goal.objective == "energy" or not keeps(goal, best):
+    kept = [row for row in in_order if keeps(goal, row)]
+    if goal.objective == "energy" or not kept:
         return in_order
-    most = _value(goal, best) * (1 + best.trial.spread)
-    ties = [
-        row
-        for row in in_order
-        if keeps(goal, row)
-        and _value(goal, row) * (1 - row.trial.spread) <= most
-        and given_up(goal, row, best) <= MOST_GIVEN_UP
-    ]
-    first = min(ties, key=lambda row: (len(row.plan.units), row.latency_ms), default=best)
-    return [first, *(row for row in in_order if row is not first)]
+    first, _ = simplest([_contender(goal, row) for row in kept])
+    return sorted(in_order, key=lambda row: row.plan != first.plan)
 
 
 def tied(goal: Goal, rows: Sequence[Verified]) -> Verified | None:
@@ -88,13 +79,16 @@ def tied(goal: Goal, rows: Sequence[Verified]) -> Verified | None:
     return None if _order(goal, best) == _order(goal, rows[0]) else best
 
 
-def given_up(goal: Goal, row: Verified, best: Verified) -> float:
-    """By what share a plan is predicted to be worse than another, by the objective; negative where it is better."""
-    value, least = (
-        Goal(goal.objective).value(one.period_ms, one.latency_ms, one.energy_mj)
-        for one in (row.choice.prediction, best.choice.prediction)
-    )
-    return 1 - least / value if value else 0.0
+def given_up(goal: Goal, row: Verified, best: Verified) -> tuple[float, float]:
+    """By what share a plan is worse than another by the objective, as measured and as predicted; negative: better."""
+    one, other = _contender(Goal(goal.objective), row), _contender(Goal(goal.objective), best)
+    return behind(one.value, other.value), behind(one.predicted, other.predicted)
+
+
+def _contender(goal: Goal, row: Verified) -> Contender:
+    said = row.choice.prediction
+    predicted = Goal(goal.objective).value(said.period_ms, said.latency_ms, said.energy_mj)
+    return Contender(row.plan, _value(goal, row), row.trial.spread, predicted, row.latency_ms)
 
 
 def keeps(goal: Goal, row: Verified) -> bool:

@@ -9,10 +9,11 @@ from .plan import Plan
 from .plan_table import Delivered, PredictedPlan
 from .profile import Profile
 from .simulate import simulate
+from .ties import Contender, behind, simplest
 
 SIMULATED = 12  # plans, the best as predicted
 FRAMES = 300
-EQUAL = 0.005  # of the throughput: plans nearer to the fastest count as equal
+EQUAL = 0.005  # of the throughput: plans nearer to the fastest tie with it
 
 
 def delivered(profile: Profile, plan: Plan) -> Delivered:
@@ -21,26 +22,29 @@ def delivered(profile: Profile, plan: Plan) -> Delivered:
     return Delivered(found.fps, found.latency_p50_ms, found.latency_p99_ms)
 
 
-def by_delivery(profile: Profile, plans: Iterable[PredictedPlan], always: Sequence[Plan] = ()) -> list[PredictedPlan]:
+def by_delivery(
+    profile: Profile, plans: Iterable[PredictedPlan], always: Sequence[Plan] = ()
+) -> tuple[list[PredictedPlan], float]:
     """The plans that are fastest as predicted, and ``always``, simulated; then the others, by predicted period.
 
-    The fastest is first. Of those within ``EQUAL`` of it, and no slower than any of ``always``, the one that delivers
-    sooner is, at the 99th percentile.
+    The simplest of those within ``EQUAL`` of the fastest, and no slower than any of ``always``, comes first. Also
+    returns what share of the simulated throughput that gives up.
     """
     ordered = sorted(
         {one.plan: one for one in plans}.values(),
         key=lambda one: (one.prediction.period_ms, len(one.plan.units), str(one.plan)),
     )
     chosen = [one for index, one in enumerate(ordered) if index < SIMULATED or one.plan in always]
+    if not chosen:
+        return [], 0.0
     simulated = [replace(one, delivered=delivered(profile, one.plan)) for one in chosen]
-    most = max((one.delivered.fps for one in simulated), default=0.0)
-    enough = max([(1 - EQUAL) * most, *(one.delivered.fps for one in simulated if one.plan in always)])
+    simulated.sort(key=lambda one: (-one.delivered.fps, one.delivered.latency_p99_ms, len(one.plan.units)))
+    enough = max((one.delivered.fps for one in simulated if one.plan in always), default=0.0)
+    first, best = simplest([_contender(one) for one in simulated if one.delivered.fps >= enough])
+    simulated.sort(key=lambda one: one.plan != first.plan)
+    return [*simulated, *(one for one in ordered if one not in chosen)], behind(first.value, best.value)
 
-    def rank(one: PredictedPlan) -> tuple[float, float, int]:
-        return (
-            -most if one.delivered.fps >= enough else -one.delivered.fps,
-            one.delivered.latency_p99_ms,
-            len(one.plan.units),
-        )
 
-    return [*sorted(simulated, key=rank), *(one for one in ordered if one not in chosen)]
+def _contender(one: PredictedPlan) -> Contender:
+    found = one.delivered
+    return Contender(one.plan, 1000.0 / found.fps, EQUAL / 2, one.prediction.period_ms, found.latency_p99_ms)

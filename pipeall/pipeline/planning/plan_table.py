@@ -29,11 +29,15 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class PredictedPlan:
-    """A plan and what a profile predicts for it; ``delivered``: and what it did in a simulation, if it ran in one."""
+    """A plan and what a profile predicts for it.
+
+    ``delivered``: what it did in a simulation, if it ran in one. ``memory_mb``: what it takes, if that was asked for.
+    """
 
     plan: Plan
     prediction: Prediction
     delivered: Delivered | None = None
+    memory_mb: float | None = None
 
     @property
     def energy_mj(self) -> float | None:
@@ -67,6 +71,7 @@ class PredictedPlan:
             **({} if self.plan.goal.rate is None else {"energy_at_min_fps_mj": self.energy_mj}),
             "stage_ms": list(map(finite, chain(*self.prediction.stage_ms))),
             **({} if self.delivered is None else {"simulated": asdict(self.delivered)}),
+            **({} if self.memory_mb is None else {"memory_mb": self.memory_mb}),
         }
 
 
@@ -110,6 +115,14 @@ class PlanTable:
             best.append((*keys[::-1, i], str(plan), plan))
         best.sort(key=lambda row: row[:-1])
         return tuple(self._predicted(plan) for *_, plan in best[:top])
+
+    def ranked_orders(self, objective: str, period_ms: float, latency_ms: float) -> tuple[PredictedPlan, ...]:
+        """The best plan of each batch within both limits, best first."""
+        _, value, within = self._within(objective, period_ms, latency_ms)
+        batch = np.searchsorted(self._ends(), within, side="right")
+        order = np.argsort(value[within], kind="stable")
+        firsts = np.unique(batch[order], return_index=True)[1]
+        return tuple(self._predicted(self._plan(row)) for row in within[order[np.sort(firsts)]])
 
     def simpler(self, objective: str, period_ms: float, latency_ms: float, stages: int) -> PredictedPlan | None:
         """The best plan of fewer stages within both limits, as ``ranked`` has it; None: there is none."""
@@ -157,8 +170,12 @@ class PlanTable:
         energy = busy + self.profile.idle_w * period if self.energy else np.full_like(period, inf)
         return Columns(stages, period, latency, energy, busy, alone)
 
+    def _ends(self) -> np.ndarray:
+        """The row behind the last one of each batch."""
+        return np.cumsum([len(cuts) for _, cuts, _ in self.batches])
+
     def _plan(self, row: int) -> Plan:
-        ends = np.cumsum([len(cuts) for _, cuts, _ in self.batches])
+        ends = self._ends()
         batch = int(np.searchsorted(ends, row, side="right"))
         units, cuts, _ = self.batches[batch]
         return Plan.pipeline(units, cuts[row - ends[batch]].tolist())  # a negative index, from the end of its batch

@@ -355,14 +355,12 @@ def _between(first: float, second: float, share: float) -> float:
 
 def predict(profile: Profile, plan: Plan) -> Prediction:
     """What the plan will do. Raises ArgumentError where it does not fit the profile's network or units."""
-    costs, alone = StageCosts.of(profile, plan), StageCosts.of(profile, plan, alone=True)
-    lanes, busy_mj, periods, alone_ms = [], [], [], 0.0
+    costs = StageCosts.of(profile, plan)
+    lanes, busy_mj, periods = [], [], []
     for lane in spans(profile, plan):
         stages = stage_shares(lane, balanced(costs, lane))
         lanes.append(tuple(span.ms(costs, before, behind) for span, before, behind in stages))
         periods.append(max(unit_times(costs, lane, lanes[-1]).values()))
-        early = stage_shares(lane, [(span.share or 0) / 100 for span in lane])  # the next stage is always ready
-        alone_ms = max(alone_ms, sum(span.ms(alone, before, behind) for span, before, behind in early))
         if costs.energy_known:
             mj = (span.total(costs.loaded_mj[span.position], before, behind) for span, before, behind in stages)
             busy_mj.append(sum(mj))
@@ -376,4 +374,12 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
     energy = None
     if costs.energy_known:
         energy = period * (profile.idle_w + sum(rate * mj for rate, mj in zip(rates, busy_mj, strict=True)))
+    alone_ms = max(map(sum, alone_stage_ms(profile, plan)))
     return Prediction(tuple(lanes), period, latency, alone_ms, energy, profile.idle_w)
+
+
+def alone_stage_ms(profile: Profile, plan: Plan) -> list[list[float]]:
+    """Per lane and stage the time of a frame with no other under way: the next stage is always ready."""
+    costs = StageCosts.of(profile, plan, alone=True)
+    early = (stage_shares(lane, [(span.share or 0) / 100 for span in lane]) for lane in spans(profile, plan))
+    return [[span.ms(costs, before, behind) for span, before, behind in stages] for stages in early]

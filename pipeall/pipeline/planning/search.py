@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from math import inf, isfinite
 from pathlib import Path
 
-from ...arguments import by_name, checked, number, one_of, optional, several, switch, text, whole
+from ...arguments import by_name, checked, function, number, one_of, optional, several, switch, text, whole
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.onnx.read.given import network
@@ -23,6 +23,7 @@ from ...notebook import html_table
 from .configurations import Limits, evaluate
 from .delivery import by_delivery
 from .latency import soonest
+from .memory_limit import ASKED, BytesOf, MemoryLimit
 from .partitions import MAX_STAGES, Fastest, Kind, fastest
 from .plan import OBJECTIVES, Goal, Plan
 from .plan_table import PlanTable, PredictedPlan
@@ -54,6 +55,7 @@ class SearchResult:
                 where there is none
     parallel    for throughput: the whole network on every component at once, independently, each on its fastest unit;
                 None where less than two can run it, or a frame takes longer than the limit
+    given_up    the share of the simulated throughput that the first of ``ranked`` gives up, being simpler than the best
     bound_ms    for throughput, where plans of any kind or with cuts that float are ranked: no plan that was asked for
                 has a shorter period, found or not; else None
     graph, profile, goal  what was asked
@@ -66,6 +68,7 @@ class SearchResult:
     covered: Mapping[int, int]
     simpler: PredictedPlan | None
     parallel: PredictedPlan | None
+    given_up: float
     bound_ms: float | None
     graph: Graph
     profile: Profile
@@ -108,6 +111,8 @@ class SearchResult:
     objective=one_of(*OBJECTIVES),
     max_latency_ms=optional(number(0, above=True)),
     min_fps=optional(number(0, above=True)),
+    max_memory_mb=optional(number(0, above=True)),
+    memory=optional(function),
     power=optional(by_name(number(0), "a dict of watts by unit")),
     units=optional(several(text, "a list of units")),
     cores=optional(by_name(whole(1), "a dict of numbers of cores by component")),
@@ -123,6 +128,8 @@ def search(
     *,
     max_latency_ms: float | None = None,
     min_fps: float | None = None,
+    max_memory_mb: float | None = None,
+    memory: BytesOf | None = None,
     power: Mapping[str, float] | None = None,
     units: Iterable[str] | None = None,
     cores: Mapping[str, int] | None = None,
@@ -135,8 +142,9 @@ def search(
 
     Of equals the plan with fewer stages comes first, then the one with less latency, then by its text. Where lanes,
     repeated components or floating cuts may be, the first are ranked by simulated throughput: of those within half a
-    percent of the fastest the one whose frames are delivered sooner, at the 99th percentile, comes first. Where the
-    profile states its error, ``SearchResult.sure`` says how likely the first is better than the best of fewer stages.
+    percent of the fastest the one of fewest stages comes first, then the one that delivers 99 of 100 frames sooner;
+    ``SearchResult.given_up`` says what that costs. Where the profile states its error, ``SearchResult.sure`` says how
+    likely the first is better than the best of fewer stages.
 
     Parameters
     ----------
@@ -151,6 +159,9 @@ def search(
         rate; with ``min_fps`` at just that rate, which a faster plan keeps by waiting (``PredictedPlan.energy_mj``).
     max_latency_ms, min_fps
         The limit of the objective, if it has one.
+    max_memory_mb, memory
+        The most that a plan may take, in MB, and the bytes that a plan takes: a function, such as the sum over
+        ``footprint``. It is asked for the best 100 at most. Ranked plans tell their memory.
     power
         Watts that the board draws while a unit or component runs, and under "idle" with nothing running, in place of
         the profile's.
@@ -183,7 +194,7 @@ def search(
     names = _names(profile, units)
     if power is not None:
         profile = _with_power(profile, power)
-    goal = Goal(objective, max_latency_ms, min_fps)
+    goal, room = Goal(objective, max_latency_ms, min_fps), MemoryLimit(max_memory_mb, memory)
     limits = _limits(goal)
     energy = _power_known(profile, names, objective)
     kind = _kind(objective, plans, floating, stages)
@@ -192,30 +203,38 @@ def search(
     candidates = PlanTable(profile, energy)
     evaluated, covered = evaluate(candidates, possible, objective, limits)
     parallel = _parallel(profile, names, limits.latency_ms) if objective == "throughput" else None
+    parallel = next(iter(room.first([parallel] if parallel else [], 1)), None)
     faster = fastest(profile, possible, kind, limits.latency_ms) if kind else Fastest((), None)
-    ranked = _ranked(candidates, possible, goal, limits, top)
+    others, lost = room.first(faster.plans, len(faster.plans)), 0.0
+    ranked = _ranked(candidates, possible, goal, limits, room, top)
     if kind:
         always = [parallel] if parallel and kind.lanes else []
         if kind.repeats:  # cuts that float by waiting frames may do better than predicted, shares do not
             alike = replace(kind, lanes=False, repeats=False)
-            always += fastest(profile, possible, alike, limits.latency_ms).plans[:ONCE]
-        ranked = by_delivery(profile, [*ranked, *faster.plans, *always], [one.plan for one in always])
+            always += room.first(fastest(profile, possible, alike, limits.latency_ms).plans, ONCE)
+        ranked, lost = by_delivery(profile, [*ranked, *others, *always], [one.plan for one in always])
+    room.check(ranked)
     if not ranked:
         raise _no_plan(graph, profile, names, cores, goal)
     log.debug("search for %s of %s: best %s, of %s", objective, graph.name, ranked[0], dict(evaluated + covered))
-    simpler = _simpler(candidates, [*ranked, *faster.plans], goal, limits)
-    shown = (ranked[:top], candidates.pareto(faster.plans), simpler)
+    simpler = _simpler(candidates, [*ranked, *others], goal, limits, room)
+    shown = (room.told(ranked[:top]), candidates.pareto(faster.plans), simpler)
     best, front, simpler = (_made_for(graph, choices, goal) for choices in shown)
     counts, first = (dict(evaluated), dict(covered)), next(iter(simpler), None)
-    return SearchResult(goal, best, front, *counts, first, parallel, faster.bound_ms, graph, profile)
+    return SearchResult(goal, best, front, *counts, first, parallel, lost, faster.bound_ms, graph, profile)
 
 
 def _ranked(
-    candidates: PlanTable, possible: Sequence[Sequence[Unit]], goal: Goal, limits: Limits, top: int
-) -> Sequence[PredictedPlan]:
-    """The best of the table; for latency also those in which a unit serves several stages."""
-    ranked = candidates.ranked(goal.objective, limits.period_ms, limits.latency_ms, top)
-    return soonest(candidates.profile, possible, goal, ranked) if goal.objective == "latency" else ranked
+    candidates: PlanTable, possible: Sequence[Sequence[Unit]], goal: Goal, limits: Limits, room: MemoryLimit, top: int
+) -> list[PredictedPlan]:
+    """The best of the table that fit; for latency also plans in which units serve several stages."""
+    at_most = limits.period_ms, limits.latency_ms
+    ranked = candidates.ranked(goal.objective, *at_most, ASKED // 2 if room.given else top)
+    if room.given:
+        ranked = tuple(dict.fromkeys([*ranked, *candidates.ranked_orders(goal.objective, *at_most)]))
+    if goal.objective == "latency":
+        ranked = soonest(candidates.profile, possible, goal, ranked)
+    return room.first(ranked, top if room.given else len(ranked))
 
 
 def _kind(objective: str, plans: str, floating: bool | None, stages: int) -> Kind | None:
@@ -231,10 +250,12 @@ def _kind(objective: str, plans: str, floating: bool | None, stages: int) -> Kin
     return Kind(stages, lanes=every, repeats=every, floating=every if floating is None else floating)
 
 
-def _simpler(candidates: PlanTable, ranked: Sequence[PredictedPlan], goal: Goal, limits: Limits) -> list[PredictedPlan]:
+def _simpler(
+    candidates: PlanTable, ranked: Sequence[PredictedPlan], goal: Goal, limits: Limits, room: MemoryLimit
+) -> list[PredictedPlan]:
     """The best plan of fewer stages than the first of those that are ranked, if there is one."""
     fewer = len(ranked[0].plan.units)
-    found = candidates.simpler(goal.objective, limits.period_ms, limits.latency_ms, fewer)
+    found = None if room.given else candidates.simpler(goal.objective, limits.period_ms, limits.latency_ms, fewer)
     if goal.objective != "energy":
         which = ("throughput", "latency").index(goal.objective)
         others = [one for one in (found, *ranked) if one and len(one.plan.units) < fewer]
