@@ -22,7 +22,7 @@ NET = Case("conv", attributes("conv", pads=(1,) * 4), ((1, 8, 12, 12),), ((16, 8
 CLUSTER = detect()[0]
 KERNELS = choose(CLUSTER.isas, CLUSTER.core_type)
 GEMM = next(row for row in ROWS if row.name == KERNELS["gemm", "f32"])
-KEY = f"12x12x8-16 k3x3 p1.1.1.1 g1 threads{len(CLUSTER.cores)}"
+KEY = f"12x12x8-16 k3x3 p1.1.1.1 g1 team{len(CLUSTER.cores)}"
 
 
 @pytest.fixture

@@ -54,6 +54,7 @@ struct pa_team {
     bool even;
     float fastest;  /* speed */
     atomic_bool stop;
+    atomic_int awake; /* workers that have come to wait for jobs */
     int size, started;
     fenv_t floats; /* of all its threads */
     char name[12];
@@ -170,6 +171,8 @@ static void *work(void *argument) {
     char name[16]; /* the limit of a thread's name */
     snprintf(name, sizeof name, "%s/%u", team->name, (unsigned)self->index % 100);
     pthread_setname_np(pthread_self(), name);
+    atomic_fetch_add(&team->awake, 1);
+    pa_eventcount_signal(&team->done);
     for (;;) {
         unsigned ticket = pa_eventcount_ticket(&team->start);
         if (atomic_load(&team->stop)) return NULL;
@@ -238,7 +241,11 @@ pa_team *pa_team_open(const int *cores, int count, const char *name, char *error
         pa_team_close(team);
         return NULL;
     }
-    return team;
+    for (;;) {
+        unsigned ticket = pa_eventcount_ticket(&team->done);
+        if (atomic_load(&team->awake) == count - 1) return team;
+        pa_eventcount_wait(&team->done, ticket, LINGER);
+    }
 }
 
 /* The threads' shares of a job, one after the other. */

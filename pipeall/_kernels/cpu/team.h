@@ -21,7 +21,8 @@ typedef void (*pa_piece_fn)(const void *context, int64_t first, int64_t end, int
 enum { PA_TEAM_ERROR = 128 }; /* bytes of a text of pa_team_open */
 
 /* cores: ids to pin to, one per thread, cores[0] being the caller's; core -1 leaves that thread unpinned.
- * Starts count - 1 threads and pins the calling thread. NULL with a text of PA_TEAM_ERROR bytes on failure. */
+ * Starts count - 1 threads, waits until all are awake, or a first frame would be timed without them, and pins the calling
+ * thread. NULL with a text of PA_TEAM_ERROR bytes on failure. */
 pa_team *pa_team_open(const int *cores, int count, const char *name, char *error);
 void pa_team_run(pa_team *team, pa_chunk_fn fn, const void *context, int64_t chunks);
 /* The same where a chunk is a number of pieces, which threads of unequal speed claim apart: piece i is of chunk

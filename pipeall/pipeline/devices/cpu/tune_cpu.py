@@ -108,7 +108,7 @@ class Tuner:
 
     @property
     def team(self) -> str:
-        return f"threads{len(self.cluster.cores)}{' uneven' if self.cluster.uneven else ''}"
+        return f"team{len(self.cluster.cores)}{' uneven' if self.cluster.uneven else ''}"
 
     def shape(self, step: Step) -> str:
         x, y = step.src[0], step.dst
