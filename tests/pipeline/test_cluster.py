@@ -68,6 +68,7 @@ def summary(clusters) -> list[tuple]:
         # the two A76 pairs have a clock policy each, and slightly different clocks and capacities
         ("rk3588", [("big", "4-7", "cortex-a76", "dotprod"), ("little", "0-3", "cortex-a55", "dotprod")]),
         ("raspberry_pi_4", [("big", "0-1", "cortex-a72", "neon"), ("little", "2-3", "cortex-a72", "neon")]),
+        ("uno_q", [("big", "0-1", "cortex-a53", "neon"), ("little", "2-3", "cortex-a53", "neon")]),
         # prime and gold cores are of one type and differ in clock only
         (
             "snapdragon_855",

@@ -273,7 +273,7 @@ def test_a_profile_of_another_network_is_refused():
 
 def test_unknown_boards_are_refused_by_name(tmp_path):
     with pytest.raises(
-        ArgumentError, match="board 'vim4': expected one of a311d, a311d-armcl, .*, rpi5-ncnn, or a file"
+        ArgumentError, match="board 'vim4': expected one of a311d, a311d-armcl, .*, uno-q-ncnn, or a file"
     ):
         Board.load("vim4")
     with pytest.raises(ArgumentError, match="none.json: cannot be read"):

@@ -98,7 +98,7 @@ def test_units_are_those_that_have_prices(typed, quantized):
         typed.model.profile(small_net(), ["little@fp16"])
 
 
-@pytest.mark.parametrize("name", ["a311d", "rk3399", "rk3588", "rk3399pro"])
+@pytest.mark.parametrize("name", ["a311d", "rk3399", "rk3588", "rk3566", "rk3576", "orion-o6", "rk3399pro"])
 def test_a_gpu_takes_a_share_of_its_time_in_half_precision(name):
     """A network that the RK3399Pro timed, and one that it did not."""
     model = Board.load(name).model

@@ -16,7 +16,7 @@ from pipeall.pipeline.planning.search import search
 from tools.board_models import fit_boards
 
 UNITS = ("big", "little", "gpu")
-WITH_GPU = ("a311d", "rk3399", "rk3588", "a311d-armcl", "rk3399pro")
+WITH_GPU = ("a311d", "rk3399", "rk3588", "rk3566", "rk3576", "orion-o6", "a311d-armcl", "rk3399pro")
 
 
 @pytest.mark.parametrize("name, networks", [("a311d-armcl", 4), ("rk3399pro", 5)])

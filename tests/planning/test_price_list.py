@@ -25,6 +25,7 @@ NCNN = {
     ("a311d", "big"): {"alexnet": 60.7, "googlenet": 82.2, "mobilenet": 43.0},
     ("rk3399", "big"): {"alexnet": 107.2, "googlenet": 133.2, "mobilenet": 65.1},
     ("rpi4", "big"): {"alexnet": 76.4, "googlenet": 114.4, "mobilenet": 61.2},
+    ("uno-q", "big"): {"alexnet": 56.8, "googlenet": 105.4, "mobilenet": 47.8},
 }
 
 

@@ -8,9 +8,10 @@ DATA is the folder with boards/vim3_armcl_groups.csv and boards/rk3399pro_layers
 
 import csv
 import gzip
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -185,22 +186,24 @@ def vim3_squeezenet(vim3: Mapping[str, Profile], rk: Profile) -> Profile:
     return replace(rk, units=units, about={"source": source})
 
 
-def links() -> dict[tuple[str, str], Link]:
-    """Who copies pays: of two CPUs the receiver, of a CPU and the GPU the CPU. LITTLE takes twice as long as big."""
+def links(units: Sequence[str] = UNITS) -> dict[tuple[str, str], Link]:
+    """Who copies pays: of two CPUs the receiver, of a CPU and the GPU the CPU. LITTLE takes twice as long as others."""
     sizes = (4096, 200704, 3211264)  # MobileNet's smallest output, and the smallest and largest tensor between groups
     zero, mapped = (0.0,) * 3, (0.11,) * 3
-    cpu, gpu = (0.07, 0.15, 1.65), (0.18, 0.4, 3.7)  # by big
-    twice_cpu, twice_gpu = (tuple(2 * ms for ms in row) for row in (cpu, gpu))
-    return {
-        ("big", "little"): Link(sizes, zero, twice_cpu, zero),
-        ("little", "big"): Link(sizes, zero, cpu, zero),
-        ("big", "gpu"): Link(sizes, gpu, zero, mapped),
-        ("gpu", "big"): Link(sizes, zero, gpu, mapped),
-        ("little", "gpu"): Link(sizes, twice_gpu, zero, mapped),
-        ("gpu", "little"): Link(sizes, zero, twice_gpu, mapped),
-        ("host", "gpu"): Link(sizes, zero, gpu, mapped),
-        ("gpu", "host"): Link(sizes, gpu, zero, mapped),
-    }
+    of_cpu, of_gpu = (0.07, 0.15, 1.65), (0.18, 0.4, 3.7)
+    cpus = [unit for unit in units if unit != "gpu"]
+
+    def by(unit: str, copied: Sequence[float]) -> tuple[float, ...]:
+        return tuple((2 if unit == "little" else 1) * ms for ms in copied)
+
+    found = {(giver, taker): Link(sizes, zero, by(taker, of_cpu), zero) for giver, taker in permutations(cpus, 2)}
+    if "gpu" in units:
+        for cpu in cpus:
+            found[cpu, "gpu"] = Link(sizes, by(cpu, of_gpu), zero, mapped)
+            found["gpu", cpu] = Link(sizes, zero, by(cpu, of_gpu), mapped)
+        found["host", "gpu"] = Link(sizes, zero, of_gpu, mapped)  # no stage of the host could pay
+        found["gpu", "host"] = Link(sizes, of_gpu, zero, mapped)
+    return found
 
 
 def at_clocks(model: BoardModel, data: Path, clocks: Mapping[str, int]) -> BoardModel:
@@ -215,9 +218,9 @@ def pipelines(model: BoardModel, data: Path) -> list[Prediction]:
     return [predict(board.profile(graph), Plan.parse(plan)) for board, plan in slower]
 
 
-def contention(factor: float) -> dict[str, dict[str, float]]:
+def contention(factor: float, units: Sequence[str] = UNITS) -> dict[str, dict[str, float]]:
     """The same for all pairs."""
-    return {unit: {other: factor for other in UNITS if other != unit} for unit in UNITS}
+    return {unit: {other: factor for other in units if other != unit} for unit in units}
 
 
 def calibrated(model: BoardModel, data: Path) -> BoardModel:

@@ -27,7 +27,7 @@ from tools.board_models.fit_boards import network
 
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50-v1", "squeezenet1.1")
 # ncnn's benchmark/README.md, ms: all cores of a cluster, and Vulkan in half precision. CPUs: half precision where the
-# core has it, Cortex-A55 and A76
+# core has it, Cortex-A55 and A76. Least times of UNO Q and RK3566, on which other programs ran
 PUBLISHED = {
     "a311d": {"big": (60.7, 82.2, 43.0, 186.2, 31.1), "gpu": (69.7, 67.3, 32.4, 159.8, 21.6)},
     "rk3399": {"big": (107.2, 133.2, 65.1, 293.1, 44.0), "gpu": (77.1, 80.8, 36.0, 176.2, 24.6)},
@@ -38,6 +38,8 @@ PUBLISHED = {
     },
     "rpi4": {"big": (76.4, 114.4, 61.2, 262.8, 46.7)},
     "rpi5": {"big": (21.4, 25.4, 9.0, 46.2, 7.4)},
+    "uno-q": {"big": (56.8, 105.4, 47.8, 219.9, 35.6)},
+    "rk3566": {"big": (49.2, 75.5, 30.7, 135.8, 23.9), "gpu": (168.2, 147.5, 74.6, 372.6, 43.8)},
 }  # fmt: skip
 ABOUT = {
     "times": ["ncnn's benchmark/README.md: whole networks, divided among their groups as pipeall's prices have them"],

@@ -9,7 +9,7 @@ core where it is left out of the fit, and the published speed-ups of several thr
 
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,22 +17,21 @@ import numpy as np
 from bench.common import DATA, Record, mean_line, parser
 from bench.kernels.core_errors import ARMCOST, ARMCOST_INT8, deviation, interval_of
 from bench.kernels.gpu_halves import faster
-from bench.kernels.gpu_times import G610, gpu_halves, gpu_spread, halves_error
+from bench.kernels.gpu_times import gpu_halves, gpu_spread, halves_error
 from pipeall.pipeline.boards.models import price_list
 from pipeall.pipeline.boards.models.board_model import FOLDER, BoardModel
-from pipeall.pipeline.boards.models.modelled import Modelled
 from pipeall.pipeline.boards.models.price_list import Sample, Work
 from pipeall.pipeline.boards.models.regression import Regression
 from pipeall.pipeline.boards.models.some_cores import Cores
-from pipeall.pipeline.planning.uncertainty import four_of_five
+from pipeall.pipeline.planning.uncertainty import DEVIATIONS, four_of_five
 from tools.board_models import price_table
 from tools.board_models.fit_boards import RK_PIPELINES, build, contention, links, pipelines
+from tools.board_models.modelled_boards import BOARDS, BoardParts
 from tools.board_models.price_grid import GRIDS
 from tools.board_models.price_table import Row
-from tools.board_models.priced_cores import CORES, OF_WIRE, STREAM_PI4, Core
+from tools.board_models.priced_cores import CORES, Core, steps
 
 PRICES = Path(__file__).with_name("prices.csv.gz")
-MEMORY = 0.41  # of the time that bytes take at a core's bandwidth: what armcost counts
 SOME_CORES = [
     "side by side: their bytes by the memory's rate; error: all that several threads do not divide may be shared",
     "some cores: between one core, by its prices, and all cores, by Amdahl's law for each group",
@@ -40,63 +39,6 @@ SOME_CORES = [
     "reaches on other boards",
 ]
 PRECISIONS = ("", "fp16", "int8")  # of the table; "" is single
-
-
-@dataclass(frozen=True)
-class BoardParts:
-    """socs: component -> the core it is priced as; gpu: the board model whose GPU's prices it has, times a factor.
-
-    But for the starts, which a faster GPU does not shorten.
-
-    shared_gb_s: what all cores read and write together.
-    """
-
-    components: Mapping[str, Modelled]
-    socs: Mapping[str, str]
-    shared_gb_s: float
-    gpu: tuple[str, float] | None = None
-    about: str = ""
-
-
-BOARDS = {
-    "a311d": BoardParts(
-        {
-            "big": Modelled("Cortex-A73", 4, 2208.0),
-            "little": Modelled("Cortex-A53", 2, 1800.0),
-            "gpu": Modelled("Mali-G52", 4, 800.0),
-        },
-        {"big": "a311d-big", "little": "a311d-little"},
-        OF_WIRE * 12.9,
-        ("a311d-armcl", 1.0),
-        "Khadas VIM3",
-    ),
-    "rk3399": BoardParts(
-        {
-            "big": Modelled("Cortex-A72", 2, 1800.0),
-            "little": Modelled("Cortex-A53", 4, 1500.0),
-            "gpu": Modelled("Mali-T860", 4, 800.0),
-        },
-        {"big": "rk3399-big", "little": "rk3399-little"},
-        OF_WIRE * 14.9,
-        ("rk3399pro", 1.0),
-        "NanoPC-T4",
-    ),
-    "rk3588": BoardParts(
-        {
-            "big": Modelled("Cortex-A76", 4, 2400.0),
-            "little": Modelled("Cortex-A55", 4, 1800.0),
-            "gpu": Modelled("Mali-G610", 4, 1000.0),
-        },
-        {"big": "rk3588-big", "little": "rk3588-little"},
-        OF_WIRE * 33.8,
-        ("a311d-armcl", float(np.exp(np.log(G610).mean()))),
-        "Orange Pi 5, Rock 5B",
-    ),
-    "rpi4": BoardParts({"big": Modelled("Cortex-A72", 4, 1800.0)}, {"big": "rpi4"}, STREAM_PI4, about="Raspberry Pi 4"),
-    "rpi5": BoardParts(
-        {"big": Modelled("Cortex-A76", 4, 2400.0)}, {"big": "rpi5"}, OF_WIRE * 17.1, about="Raspberry Pi 5"
-    ),
-}
 
 
 class Cluster:
@@ -194,8 +136,7 @@ class Cluster:
     def _parts(self, rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
         """Milliseconds of each step on one core: without those of memory, and these."""
         ms = np.array([row.ms for row in rows])
-        bytes_ms = [MEMORY * (row.read_mb / self.core.read + row.written_mb / self.core.write) for row in rows]
-        memory = np.minimum(ms, bytes_ms)
+        memory = np.minimum(ms, self.core.memory_ms(rows))
         return ms - memory, memory
 
     def _nearest(self, names: Set[str]) -> tuple[float, float]:
@@ -239,7 +180,8 @@ def board(
 ) -> BoardModel:
     entry = BOARDS[name]
     pricing, errors, error, cores = {}, {}, {}, {}
-    inferred = np.std(np.log([cluster.efficiency for cluster in clusters.values() if not cluster.like]), ddof=1)
+    known = [cluster.efficiency for cluster in clusters.values() if not (cluster.like or cluster.core.alike)]
+    inferred = np.std(np.log(known), ddof=1)
     for component, soc in entry.socs.items():
         cluster, samples = clusters[soc], clusters[soc].samples()
         pricing[component] = cluster.prices(samples)
@@ -251,20 +193,20 @@ def board(
                 unit = f"{component}@{precision}" if precision else component
                 errors[unit] = {base(name): off for name, off in left_out.items()}
                 model = ARMCOST_INT8 if precision == "int8" else ARMCOST
-                threads = cluster.spread(), inferred if cluster.like else 0.0
-                error[unit] = interval_of(model, deviation(left_out.values()), *threads)
-                error[f"{unit}x1"] = interval_of(model, deviation(left_out.values()))
-    if entry.gpu:
-        source, factor = entry.gpu
-        prices = faster(published[source].pricing["gpu"].prices, factor)
-        misses = deviation(published[source].errors["gpu"].values())
-        scaling = 0.0 if factor == 1 else np.std(np.log(G610), ddof=1)
-        error["gpu"] = interval_of(misses, gpu_spread(published[source]), scaling)
-        halved, errors["gpu@fp16"] = gpu_halves(name, published[source], factor, data)
+                one_core = model, deviation(left_out.values()), cluster.core.alike.unsure if cluster.core.alike else 0.0
+                error[unit] = interval_of(*one_core, cluster.spread(), inferred if cluster.like else 0.0)
+                error[f"{unit}x1"] = interval_of(*one_core)
+    if gpu := entry.gpu:
+        prices = faster(published[gpu.source].pricing["gpu"].prices, gpu.factor)
+        misses = deviation(published[gpu.source].errors["gpu"].values())
+        error["gpu"] = interval_of(misses, gpu_spread(published[gpu.source]), gpu.deviation)
+        same = 1.0 if gpu.halves else gpu.factor
+        halved, errors["gpu@fp16"] = gpu_halves(gpu.halves or name, published[gpu.source], same, data)
         pricing = {"gpu": Regression(prices, {"fp16": round(halved, 4)}), **pricing}
-        error["gpu@fp16"] = halves_error(errors["gpu@fp16"].values(), published[source])
-    source = published.get(entry.gpu[0]) if entry.gpu and entry.gpu[1] == 1 else None
-    several = len(entry.components) > 1
+        lent = gpu.deviation if gpu.halves else 0.0
+        error["gpu@fp16"] = halves_error(errors["gpu@fp16"].values(), published[gpu.source], lent)
+    source = published.get(gpu.source) if gpu and gpu.ratios is None else None
+    several, known_factor = len(entry.components) > 1, published["rk3399pro"].contention["big"]["little"]
     return BoardModel(
         name,
         entry.components,
@@ -272,8 +214,8 @@ def board(
         pricing,
         errors,
         mean_power_w=source.mean_power_w if source else {},
-        contention=published["rk3399pro"].contention if several else {},
-        links=links() if several else {},
+        contention=contention(known_factor, tuple(entry.components)) if several else {},
+        links=links(tuple(entry.components)) if several else {},
         idle_w=source.idle_w if source else None,
         error={unit: round(value, 3) for unit, value in error.items()},
         contention_error=round(wide, 3) if several else 0.0,
@@ -288,13 +230,23 @@ def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list
         f"{clusters[soc].bandwidth:.2f} times as fast as one"
         for unit, soc in entry.socs.items()
     ]
-    if any(clusters[soc].like for soc in entry.socs.values()):
-        shares.append("inferred: nobody published several threads of a Cortex-A53; as those of the RK3588's Cortex-A55")
+    shares += [
+        f"{unit}: inferred, nobody published several threads of it; as those of {clusters[soc].core.like}"
+        for unit, soc in entry.socs.items()
+        if clusters[soc].like
+    ]
+    alike = [
+        f"{unit}: inferred of {how.soc}'s steps, floats {how.floats:.2f} and integers {how.integers:.2f} times as "
+        f"fast, with its own memory; in four of five cases within {100 * np.expm1(DEVIATIONS * how.unsure):.0f} %"
+        for unit, soc in entry.socs.items()
+        if (how := clusters[soc].core.alike)
+    ]
     about = {
         "components": [entry.about, "clocks and memory as ThomasKaiser/sbc-bench measured them"],
         "step_prices": [
             "pipeall's own steps: their instructions, executed under emulation, priced on a model of the core that was "
-            "fitted to 42 published times of ncnn"
+            "fitted to 42 published times of ncnn",
+            *alike,
         ],
         "threads": [*shares, "fitted to ncnn's published times of one thread and of all"],
         "error": [
@@ -307,16 +259,16 @@ def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list
     }
     if entry.gpu:
         what = "of ARM Compute Library's published times, another library's than pipeall's kernels"
-        scaled = (
-            f"inferred: {entry.gpu[1]:.3f} of the Mali-G52's prices, as ncnn's Vulkan times"
-            if entry.gpu[1] != 1
-            else ""
-        )
-        by = "ARM Compute Library's" if entry.gpu[0] == "rk3399pro" else "ncnn's (Vulkan)"
+        scaled = [f"inferred: {entry.gpu.factor:.3f} of the Mali-G52's prices, {entry.gpu.why}"]
+        by = "ARM Compute Library's" if entry.gpu.source == "rk3399pro" else "ncnn's (Vulkan)"
         about["precision_factors"] = [
-            f"gpu@fp16: the geometric mean of {by} published times in half precision, of five networks, by the prices",
+            f"gpu@fp16: the geometric mean of {by} published times in half precision by the prices",
         ]
-        about["prices"] = [what, *([scaled] if scaled else []), "ms_per_op is that of the GPU they are taken from"]
+        about["prices"] = [
+            what,
+            *(scaled if entry.gpu.why else []),
+            "ms_per_op is that of the GPU they are taken from",
+        ]
         about["links"] = ["as the a311d-armcl model has them, whose sizes are inferred"]
         about["contention"] = [
             "one factor, calibrated on three measured pipelines of the RK3399Pro; its error is that of each left out"
@@ -328,8 +280,7 @@ def clusters_of(rows: Sequence[Row]) -> dict[str, Cluster]:
     """The clusters by core."""
     found: dict[str, Cluster] = {}
     for soc, core in sorted(CORES.items(), key=lambda item: item[1].like is not None):
-        own = [row for row in rows if row.soc == soc]
-        found[soc] = Cluster(core, own, found.get(core.like or ""))
+        found[soc] = Cluster(core, list(steps(soc, rows)), found.get(core.like or ""))
     return found
 
 

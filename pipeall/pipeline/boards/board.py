@@ -100,12 +100,12 @@ class Board:
         Parameters
         ----------
         name
-            "a311d" (Khadas VIM3), "rk3399" (NanoPC-T4), "rk3588" (Orange Pi 5), "rpi4" or "rpi5", with pipeall's own
-            kernels; "rk3399pro" (Rock Pi N10) with ARM Compute Library's published times; or the path of a file that
-            ``BoardModel`` saved.
+            "a311d" (Khadas VIM3), "orion-o6", "rk3399" (NanoPC-T4), "rk3566" (Orange Pi CM4), "rk3576" (Rock 4D),
+            "rk3588" (Orange Pi 5), "rpi4", "rpi5" or "uno-q", with pipeall's own kernels; "rk3399pro" (Rock Pi N10)
+            with ARM Compute Library's published times; or the path of a file that ``BoardModel`` saved.
         library
             "armcl" for its times on the A311D, which is the model "a311d-armcl"; "ncnn" for its published times on any
-            but the Rock Pi N10: "rk3588-ncnn".
+            but the Orion O6, RK3576 and Rock Pi N10: "rk3588-ncnn".
 
         Returns
         -------
