@@ -20,6 +20,12 @@ class Entry(NamedTuple):
 
     pieces: list[tuple[int, np.ndarray]]
     alive: tuple[np.ndarray, ...]
+    frame: Frame = None
+    border: Border | None = None
+
+    def at(self, border: Border) -> Entry:
+        """The same frame at the border of the network that takes it."""
+        return self if border is self.border else border.entry(self.frame)
 
 
 class Border:
@@ -64,7 +70,7 @@ class Border:
                 with np.errstate(over="ignore"):  # beyond float32 is infinite
                     array = array.astype(dtype)
             pieces.append((offset, array.ravel()))  # a copy, where the array is not contiguous: a reshape may be a view
-        return Entry(pieces, tuple(alive))
+        return Entry(pieces, tuple(alive), x, self)
 
     def _arrays(self, x: Frame) -> list[np.ndarray]:
         names = self._names

@@ -8,22 +8,43 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
+
+import numpy as np
 
 from ..arguments import seconds
 from ..errors import PipelineError, PipelineTimeoutError
-from . import runtime
+from ..graph.ir import Graph
+from ..graph.passes.picture_input import pictures_of
+from .boards.emulator import Emulator
 from .border import Border, Entry, Frame
+from .lane import Lane
 from .lanes import Lanes
-from .live import Feed
+from .live import Feed, Task
+from .planning.plan import Plan
 from .stats import StatsRecorder
 
 CHECK_S, STALLED_S = 0.2, 10.0  # after which submit asks whether another thread takes results
 Given = TypeVar("Given")
+
+
+class Delivered(NamedTuple):
+    """The outputs of a frame, with the border of the network that computed it, and the task of its stream if that
+    network has its own. ``times`` as of ``runtime.Arrived``."""
+
+    times: Any
+    arrays: list[np.ndarray]
+    border: Border
+    task: Task | None
+
+    def result(self) -> Frame:
+        """An array, or a dict by output name where the model has several outputs."""
+        return self.border.result(self.arrays)
 
 
 class FrameFuture:
@@ -38,7 +59,7 @@ class FrameFuture:
     def __init__(self, host: Host, number: int):
         self.number = number
         self._host = host
-        self._arrived: runtime.Arrived | None = None
+        self._arrived: Delivered | None = None
 
     def __repr__(self) -> str:
         return f"<FrameFuture of frame {self.number}{', done' if self._arrived else ''}>"
@@ -59,7 +80,7 @@ class FrameFuture:
             self._host.take_of(self, seconds("timeout", timeout))
         if self._arrived is None:
             raise PipelineTimeoutError(f"result: frame {self.number} did not arrive within {timeout} s")
-        return self._host.border.result(self._arrived.arrays)
+        return self._arrived.result()
 
     def done(self) -> bool:
         """Whether ``result`` would not wait."""
@@ -75,20 +96,23 @@ class FrameFuture:
 class Host:
     """Frames in and results out of ``lanes``. Each result is handed out once: in order, or for its future.
 
+    border    of the present network; it may be replaced between two frames
     recorder  collects the times of results
     error     of the stage that failed, once its frame has been reached
     closed    set by the pipeline
     """
 
-    def __init__(self, lanes: Lanes, border: Border):
-        self.lanes, self.border, self.recorder = lanes, border, StatsRecorder()
+    def __init__(self, lanes: Lanes):
+        self.lanes, self.recorder = lanes, StatsRecorder()
+        self.border = border = Border(lanes.all[0].slot_in, lanes.graph, pictures_of(lanes.graph))
+        self._borders: deque[tuple[int, Border, Task | None]] = deque([(0, border, None)])  # and from which frame on
         self.error: PipelineError | None = None
         self.closed = False
         self._process = os.getpid()
         self._submitting, self._taking = threading.Lock(), threading.Lock()
         self._taker: threading.Thread | None = None  # that took a result last
         self._futures: WeakValueDictionary[int, FrameFuture] = WeakValueDictionary()
-        self._passed: dict[int, runtime.Arrived] = {}  # results that came before one that a future was asked for
+        self._passed: dict[int, Delivered] = {}  # results that came before one that a future was asked for
 
     @property
     def pending(self) -> int:
@@ -124,25 +148,25 @@ class Host:
         entry = self.border.entry(x)
         self.check_open()
         with self._submitting:
-            computed = self.lanes.run_inline(entry)
+            computed = self.lanes.run_inline(entry.at(self.border))
         if not computed:
             self._wait(partial(self._try_submit, entry), inf)
             return self.result(None)
         with self._taking:
             arrived = self._try_arrived()
-        return self.border.result(arrived.arrays) if arrived else self.result(None)
+        return arrived.result() if arrived else self.result(None)
 
     def feed(self, x: Frame) -> bool:
         """Takes a frame of a source in; False while the pipeline is full."""
         self.check_open()
         entry = self.border.entry(x)
         with self._submitting:
-            return self.lanes.try_submit(entry) >= 0
+            return self.lanes.try_submit(entry.at(self.border)) >= 0
 
     def _try_submit(self, entry: Entry) -> FrameFuture | None:
         """The future of a frame that was taken in; None while the pipeline is full."""
         with self._submitting:
-            number = self.lanes.try_submit(entry)
+            number = self.lanes.try_submit(entry.at(self.border))
             if number >= 0:
                 future = self._futures[number] = FrameFuture(self, number)
                 return future
@@ -170,6 +194,21 @@ class Host:
                 "result(), or a timeout"
             )
 
+    def replace(self, lanes: tuple[Lane, ...], graph: Graph, plan: Plan, emulator: Emulator | None, task: Task | None):
+        """Lets new lanes of ``Lanes.started`` take the frames from the next one on; ends them where that cannot be."""
+        try:
+            border = Border(lanes[0].slot_in, graph, pictures_of(graph))
+            with self._submitting:
+                self.check_open()
+                self.lanes.turn_to(lanes, graph, plan, emulator, "replaced")
+                self._borders.append((self.lanes.frames.submitted, border, task))
+                self.border = border
+        except BaseException:
+            for lane in lanes:
+                lane.end()
+            raise
+        self.lanes.end_left()
+
     # ---- results out
 
     def result(self, timeout: float | None) -> Frame:
@@ -181,17 +220,17 @@ class Host:
             future = self._futures.get(arrived.times[0])
         if future:
             future._arrived = arrived
-        return self.border.result(arrived.arrays)
+        return arrived.result()
 
     def take_of(self, future: FrameFuture, timeout: float) -> None:
         """Waits for the result of a future, and gives it that; after ``timeout`` seconds it stays without."""
         self._taker = threading.current_thread()
         self._wait(partial(self._try_take_of, future), timeout)
 
-    def next_of(self, feed: Feed) -> runtime.Arrived | None:
+    def next_of(self, feed: Feed) -> Delivered | None:
         """The next result of what is fed; None after the last, and once it is stopped. Raises what ended it early."""
 
-        def attempt() -> tuple[runtime.Arrived | None] | None:
+        def attempt() -> tuple[Delivered | None] | None:
             if feed.stopped:
                 return (None,)
             done = feed.done  # before the results are looked at: what is submitted then comes before its end
@@ -206,7 +245,7 @@ class Host:
         (arrived,) = self._wait(attempt, inf)
         return arrived
 
-    def _try_take(self) -> runtime.Arrived | None:
+    def _try_take(self) -> Delivered | None:
         """The oldest result that was not handed out, if it has arrived."""
         with self._taking:
             return self._passed.pop(next(iter(self._passed))) if self._passed else self._try_arrived()
@@ -222,7 +261,7 @@ class Host:
                     self._passed[arrived.times[0]] = arrived
             return True if future._arrived else None
 
-    def _try_arrived(self) -> runtime.Arrived | None:
+    def _try_arrived(self) -> Delivered | None:
         """The next result in order, if it has arrived; with ``_taking``."""
         arrived = self.lanes.try_result()
         if arrived is None:
@@ -231,7 +270,11 @@ class Host:
             self.error = arrived.error
             raise arrived.error
         self.recorder.add(arrived.times)
-        return arrived
+        while len(self._borders) > 1 and self._borders[1][0] <= arrived.times[0]:
+            self._borders.popleft()
+        if len(self.lanes.all) > len(self.lanes.open):
+            self.lanes.end_left()
+        return Delivered(arrived.times, arrived.arrays, *self._borders[0][1:])
 
     def _wait(
         self, attempt: Callable[[], Given | None], timeout: float, while_waiting: Callable[[float], Any] | None = None

@@ -73,22 +73,33 @@ class Lanes:
         self.packed: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
         self._options = {"slots": slots, "depth": depth, "record": record, "fault": fault, "packed": self.packed}
         self._lock = threading.Lock()  # of a move, and of what must not see half of one
+        self.all = self.open = self.started(graph, plan)
         try:
-            for number in range(len(plan.lanes)):
-                self.all += (self._start(plan, number, number),)
-            self.open = self.all
             self._keep_pace()
         except BaseException:
             self.close()
             raise
 
-    def _start(self, plan: Plan, index: int, number: int) -> Lane:
-        """Lane ``index`` of a plan, filed under ``number``."""
+    def started(self, graph: Graph, plan: Plan) -> tuple[Lane, ...]:
+        """New lanes of a plan for a network, which take no frames yet (``turn_to``)."""
+        lanes: tuple[Lane, ...] = ()
+        try:
+            for index in range(len(plan.lanes)):
+                lanes += (self._start(graph, plan, index),)
+        except BaseException:
+            for lane in lanes:
+                lane.end()
+            raise
+        return lanes
+
+    def _start(self, graph: Graph, plan: Plan, index: int) -> Lane:
+        """Lane ``index`` of a plan."""
         stages, units = plan.lanes[index], self.board.units(plan)[index]
         first = sum(map(len, plan.lanes[:index]))
-        spare = spare_unit(self.graph, plan, self.board) if units[0].device.cores is None else None
+        spare = spare_unit(graph, plan, self.board) if units[0].device.cores is None else None
         unit_of = plan.unit_of[first : first + len(stages)]
-        lane = Lane(self.graph, stages, units, unit_of, self.gate, number=number, spare=spare, **self._options)
+        number = self.all[-1].number + 1 + index if self.all else index
+        lane = Lane(graph, stages, units, unit_of, self.gate, number=number, spare=spare, **self._options)
         # Also at the interpreter's exit: finalizers run newest first, so the threads end before OpenCL slots are freed.
         lane.end = weakref.finalize(self, lane.close)
         return lane
@@ -145,10 +156,16 @@ class Lanes:
     # ---- plans that move
 
     def move(self, plan: Plan, why: str = "") -> None:
-        """Runs ``plan``, a single lane, from the next frame on; frames under way end in the lane before it."""
-        lane = self._start(plan, 0, self.all[-1].number + 1)
+        """Runs ``plan`` from the next frame on; frames under way end in the lanes before it."""
+        self.turn_to(self.started(self.graph, plan), self.graph, plan, self._emulator, why)
+
+    def turn_to(self, lanes: tuple[Lane, ...], graph: Graph, plan: Plan, emulator: Emulator | None, why: str) -> None:
+        """Lets ``lanes`` (``started``) take the frames from the next one on."""
         with self._lock:
-            self.all, self.open, self.plan = (*self.all, lane), (lane,), plan
+            if emulator and emulator is not self._emulator:
+                emulator.heat_as(self._emulator)
+            self.graph, self._emulator = graph, emulator
+            self.all, self.open, self.plan = (*self.all, *lanes), lanes, plan
             self.plans.append((self.frames.submitted, plan))
             self.moves.append(Move(self.frames.submitted, plan, why))
             self._keep_pace()
@@ -156,9 +173,10 @@ class Lanes:
 
     def end_left(self) -> list[StageCounters]:
         """Ends lanes that were left and are empty by now; the counters of the others (``counters``)."""
-        ended = [lane for lane in self.all if lane not in self.open and not lane.under_way]
-        if ended:
+        with self._lock:
+            ended = [lane for lane in self.all if lane not in self.open and not lane.under_way]
             self.all = tuple(lane for lane in self.all if lane not in ended)
+        if ended:
             self.gate.signal()  # frames may be as far ahead as fits the lanes that are left
         for lane in ended:
             lane.end()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,21 +22,18 @@ from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.onnx.read.given import network
 from ..graph.onnx.read.source import ModelSource
-from ..graph.passes.picture_input import pictures_of, with_picture
 from ..picture import Picture, Placed
 from . import runtime
 from .boards.board import Board, board_of
-from .boards.default_plan import default_plan
-from .boards.emulator import Emulator
 from .boards.machine import describe
-from .border import Border, Frame
+from .border import Frame
 from .host import FrameFuture, Host
 from .lanes import Lanes, Move
 from .live import DROPS, Feed, LiveResult, Stream
 from .planning.plan import Plan, plan_of
-from .planning.predict import with_shares
 from .planning.profile import Profile, profile_of
 from .planning.rings import MAX_SLOTS, FrameTimes
+from .prepare import prepared
 from .rebalance import Drift, Rebalancer
 from .stats import Snapshot, StageCounters, Stats
 from .trace import StageTrace, save
@@ -121,27 +119,15 @@ class Pipeline:
     ):
         self.rebalancer: Rebalancer | None = None
         self._trace: list[StageTrace] = []
-        pictured = graph if input is None else with_picture(graph, input)
-        divided = pictured if input and input.apart else graph  # what cached profiles know
-        if plan is None:
-            plan, self.choice = default_plan(divided, board, profile)
-        else:
-            plan.check_network(divided)
-            self.choice = "given"
-        fault = env.fault()
-        _check(plan, board, slots, depth, time_scale, fault)
-        emulator = None if board.model is None else Emulator(pictured, board, time_scale)
-        known = profile or (emulator and emulator.profile)
-        if known and plan.lacks_shares:
-            plan = with_shares(known, plan)
-        drift = Drift.of(divided, plan, board, known) if rebalance else None
-        self.graph, self.board = pictured, board
-        self._emulator, self._trace_to, self._close_lock = emulator, trace, threading.Lock()
-        self.lanes = Lanes(
-            pictured, plan, board, emulator, slots=slots, depth=depth, record=trace is not False, fault=fault
-        )
-        border = Border(self.lanes.all[0].slot_in, pictured, pictures_of(pictured))
-        self._host = Host(self.lanes, border)
+        self.board, self._given, self._input = board, graph, input
+        options: dict[str, Any] = {"slots": slots, "depth": depth, "fault": env.fault()}
+        self._prepare = partial(prepared, board=board, time_scale=time_scale, **options)
+        first = self._prepare(graph, plan, profile, input)
+        drift = Drift.of(first.divided, first.plan, board, first.profile) if rebalance else None
+        self.choice = first.choice
+        self._trace_to, self._close_lock, self._replace_lock = trace, threading.Lock(), threading.Lock()
+        self.lanes = Lanes(first.graph, first.plan, board, first.emulator, record=trace is not False, **options)
+        self._host = Host(self.lanes)
         if drift:
             self.rebalancer = Rebalancer(drift, self.lanes.end_left, self.lanes.move, time_scale)
             weakref.finalize(self, self.rebalancer.close)  # at the interpreter's exit: before the lanes it has left
@@ -155,6 +141,11 @@ class Pipeline:
         host = self._host
         state = "closed" if host.closed else "failed" if host.error else "open"
         return f"{self.graph.name} on {self.plan}: {host.recorder.frames} frames done, {self.pending} pending, {state}"
+
+    @property
+    def graph(self) -> Graph:
+        """The present network, with its picture's step."""
+        return self.lanes.graph
 
     @property
     def plan(self) -> Plan:
@@ -218,6 +209,63 @@ class Pipeline:
         """
         return self._host.result(timeout)
 
+    # ---- another network or plan
+
+    @checked(
+        graph=optional(network),
+        plan=optional(plan_of),
+        profile=optional(profile_of),
+        input=optional(a(Picture, "a pipeall.Picture")),
+        task=optional(function),
+    )
+    def replace(
+        self,
+        graph: Graph | ModelSource | None = None,
+        plan: Plan | str | Path | None = None,
+        *,
+        profile: Profile | None = None,
+        input: Picture | None = None,
+        task: Callable[[dict[str, np.ndarray], Placed], Any] | None = None,
+    ) -> None:
+        """Runs another network, another plan, or both, from the next frame on.
+
+        The new stages start beside the old ones; then frames go to them. Frames under way end where they are, none is
+        lost and all come out in their order. The old stages end when their last result is taken. For a moment the
+        memory of both is held. Any thread may call it. Where it raises, all runs on as before.
+
+        Parameters
+        ----------
+        graph : Graph or model, optional
+            As for Pipeline; default the present one. Frames have to fit the new one from the next ``submit`` on.
+        plan : Plan, str or path, optional
+            As for Pipeline, by default too.
+        profile : Profile, optional
+            Of the network on this board, for the default plan.
+        input : Picture, optional
+            As for Pipeline; default the present one.
+        task : callable, optional
+            What makes the results of a ``stream`` of the new network's outputs; default the stream's own.
+
+        Raises
+        ------
+        ArgumentError
+            As of Pipeline, and with ``rebalance``, which goes by the first network's profile.
+        DeviceError
+            For a component that is absent or does not start.
+        PipelineError
+            Once a frame has failed, and after ``close``.
+        """
+        if self.rebalancer:
+            raise ArgumentError("replace: expected a pipeline without rebalance, which goes by the first profile")
+        with self._replace_lock:
+            self._host.check_open()
+            given, input = graph or self._given, input or self._input
+            new = self._prepare(given, plan, profile, input)
+            lanes = self.lanes.started(new.graph, new.plan)
+            with self._close_lock:
+                self._host.replace(lanes, new.graph, new.plan, new.emulator, task)
+            self._given, self._input, self.choice = given, input, new.choice
+
     # ---- sources
 
     def map(self, frames: Iterable[Frame]) -> Iterator[Frame]:
@@ -234,7 +282,7 @@ class Pipeline:
         try:
             while (arrived := self._host.next_of(feed)) is not None:
                 feed.inside.popleft()
-                yield self._host.border.result(arrived.arrays)
+                yield arrived.result()
         finally:
             feed.stop()
             feed.join()
@@ -269,10 +317,11 @@ class Pipeline:
         try:
             while (arrived := self._host.next_of(feed)) is not None:
                 frame, captured_ns = feed.inside.popleft()
-                result, placed = self._host.border.result(arrived.arrays), self._host.border.placed(frame)
+                result, placed = arrived.result(), arrived.border.placed(frame)
                 ready_ns = arrived.times[3][-1]
-                if task is not None:
-                    result = task(self._host.border.named(arrived.arrays), placed)
+                making = arrived.task or task
+                if making is not None:
+                    result = making(arrived.border.named(arrived.arrays), placed)
                     ready_ns = runtime.now_ns()
                     if feed.stopped:  # by the task
                         return
@@ -308,7 +357,7 @@ class Pipeline:
         So a board that gets too hot is played; 1 is as modelled again. Any thread may call it. Raises ArgumentError
         on a real board, and unless the factor is above 0 and finite.
         """
-        if self._emulator is None:
+        if self.board.model is None:
             raise ArgumentError(f"throttle {component}: expected a pipeline on an emulated board")
         self.lanes.throttle(self.board.component(component).name, FACTOR("factor", factor))
 
@@ -354,16 +403,3 @@ class Pipeline:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _check(
-    plan: Plan, board: Board, slots: int, depth: int | None, time_scale: float, fault: tuple[int, int] | None
-) -> None:
-    """Raises ArgumentError for arguments that do not go together."""
-    room = slots * (max(map(len, plan.lanes)) + 1)
-    if depth is not None and depth > room:
-        raise ArgumentError(f"depth: expected 0 to {room}, as many as {slots} slots a ring hold, got {depth!r}")
-    if fault and all(fault[0] >= len(lane) for lane in plan.lanes):
-        raise ArgumentError(f"PIPEALL_FAULT: expected a stage of plan {plan} (from 0), got {fault[0]}")
-    if time_scale != 1 and board.model is None:
-        raise ArgumentError(f"time_scale: expected an emulated board, such as Board.load('a311d'), for {time_scale!r}")

@@ -34,6 +34,10 @@ class Emulator:
             raise ArgumentError(f"factor: expected a number above 0, got {factor!r}")
         self._heat[component] = factor
 
+    def heat_as(self, other: Emulator) -> None:
+        """Components are throttled as in another emulation of this board."""
+        self._heat = dict(other._heat)
+
     def paces_ms(self, plan: Plan, *, alone: bool = False) -> list[list[list[float]]]:
         """Per lane and stage, the time it takes each way to run a frame (``runtime.NativeLane.set_pace``).
 
