@@ -6,11 +6,14 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C; kill, docker, systemd; a terminal that is closed
 
 _received: int | None = None  # of ENDING, the first
+_reload: Callable[[], None] | None = None  # what SIGHUP does in place of ending, while its terminal is there
 
 
 def end_as_by_ctrl_c() -> None:
@@ -23,9 +26,40 @@ def end_as_by_ctrl_c() -> None:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """The first one only, as systemd sends two, and what is being closed has to be closed to its end; Ctrl-C always."""
     global _received
-    if _received is None or number == signal.SIGINT:
+    if number == signal.SIGHUP and _reload is not None:
+        _reload()
+    elif _received is None or number == signal.SIGINT:
         _received = _received or number
         raise KeyboardInterrupt
+
+
+@contextmanager
+def reloading(reload: Callable[[], None]) -> Iterator[None]:
+    """Meanwhile SIGHUP calls ``reload``, as services expect, unless it comes because the terminal was closed."""
+    global _reload
+    had_terminal = _has_terminal()
+
+    def hung_up() -> None:
+        global _reload
+        if had_terminal and not _has_terminal():
+            _reload = None
+            _interrupt(signal.SIGHUP, None)
+        else:
+            reload()
+
+    _reload = hung_up
+    try:
+        yield
+    finally:
+        _reload = None
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def interrupted() -> int:

@@ -24,6 +24,7 @@ from ..graph.onnx.read.given import network
 from ..graph.onnx.read.source import ModelSource
 from ..picture import Picture, Placed
 from . import runtime
+from .arrangement import arranged
 from .boards.board import Board, board_of
 from .boards.machine import describe
 from .border import Frame
@@ -33,7 +34,6 @@ from .live import DROPS, Feed, LiveResult, Stream
 from .planning.plan import Plan, plan_of
 from .planning.profile import Profile, profile_of
 from .planning.rings import MAX_SLOTS, FrameTimes
-from .prepare import prepared
 from .rebalance import Drift, Rebalancer
 from .stats import Snapshot, StageCounters, Stats
 from .trace import StageTrace, save
@@ -121,8 +121,8 @@ class Pipeline:
         self._trace: list[StageTrace] = []
         self.board, self._given, self._input = board, graph, input
         options: dict[str, Any] = {"slots": slots, "depth": depth, "fault": env.fault()}
-        self._prepare = partial(prepared, board=board, time_scale=time_scale, **options)
-        first = self._prepare(graph, plan, profile, input)
+        self._arrange = partial(arranged, board=board, time_scale=time_scale, **options)
+        first = self._arrange(graph, plan, profile, input)
         drift = Drift.of(first.divided, first.plan, board, first.profile) if rebalance else None
         self.choice = first.choice
         self._trace_to, self._close_lock, self._replace_lock = trace, threading.Lock(), threading.Lock()
@@ -229,20 +229,15 @@ class Pipeline:
     ) -> None:
         """Runs another network, another plan, or both, from the next frame on.
 
-        The new stages start beside the old ones; then frames go to them. Frames under way end where they are, none is
-        lost and all come out in their order. The old stages end when their last result is taken. For a moment the
-        memory of both is held. Any thread may call it. Where it raises, all runs on as before.
+        The new stages start beside the old ones, which end when their last result is taken. No frame is lost, all come
+        out in order. Any thread may call it. Where it raises, all runs on as before.
 
         Parameters
         ----------
-        graph : Graph or model, optional
-            As for Pipeline; default the present one. Frames have to fit the new one from the next ``submit`` on.
-        plan : Plan, str or path, optional
+        graph, input : optional
+            As for Pipeline; default the present ones. Frames have to fit them from the next ``submit`` on.
+        plan, profile : optional
             As for Pipeline, by default too.
-        profile : Profile, optional
-            Of the network on this board, for the default plan.
-        input : Picture, optional
-            As for Pipeline; default the present one.
         task : callable, optional
             What makes the results of a ``stream`` of the new network's outputs; default the stream's own.
 
@@ -260,7 +255,7 @@ class Pipeline:
         with self._replace_lock:
             self._host.check_open()
             given, input = graph or self._given, input or self._input
-            new = self._prepare(given, plan, profile, input)
+            new = self._arrange(given, plan, profile, input)
             lanes = self.lanes.started(new.graph, new.plan)
             with self._close_lock:
                 self._host.replace(lanes, new.graph, new.plan, new.emulator, task)

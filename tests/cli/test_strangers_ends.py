@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -11,15 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import COLOUR, invoke, lines_of, picture, ran, small_disk
+from graphs import Net
 from PIL import Image
 
-from pipeall import ArgumentError
+from pipeall import ArgumentError, Plan, save_onnx
 from pipeall.cli.tables import plain
 from pipeall.media import images, video
 from pipeall.media.draw import Drawing
 from pipeall.media.sources import Frames, Source, find
 
-SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +33,11 @@ def clip(tmp_path_factory):
         for number in range(20):
             writer.add(np.full((64, 64, 3), 12 * number, np.uint8), number / 10)
     return path
+
+
+def small_classifier(classes):
+    net = Net((1, 3, 16, 16))
+    return net.graph(net.op("softmax", net.fc(net.conv("x0", 8, k=3), classes)))
 
 
 def program(*arguments: object, before: str = "", **options) -> subprocess.Popen:
@@ -80,16 +87,49 @@ def test_what_nohup_ignores_stays_ignored(tmp_path):
     assert process.returncode == 143
 
 
-def test_a_terminal_that_is_gone_does_not_change_the_status(clip, tmp_path):
+def test_a_terminal_that_is_closed_ends_a_run(clip):
     """What its figures are written to is gone with it."""
-    reader, writer = os.pipe()
-    process = program("run", "squeezenet", clip, "--repeat", 1_000_000, "--plan", "B", stdout=writer)
-    os.close(writer)
-    os.read(reader, 1)
-    os.close(reader)
+    terminal, its = pty.openpty()
+    take = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
+    command = [sys.executable, "-m", "pipeall", "run", "squeezenet", clip, "--repeat", "1000000", "--plan", "B"]
+    environment = os.environ | {"PIPEALL_OPENCL": "off"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", take, *command],
+        env=environment,
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        start_new_session=True,
+    )
+    os.close(its)
+    os.read(terminal, 1)
+    os.close(terminal)
+    assert process.wait(timeout=30) == 129
+
+
+def reloaded(process):
+    """What stderr says of the next SIGHUP."""
     process.send_signal(signal.SIGHUP)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 129 and "Traceback" not in errors
+    return next(line for line in process.stderr if line.startswith("SIGHUP: "))
+
+
+def test_a_service_reads_model_and_plan_again(clip, tmp_path):
+    """SIGHUP between two frames: none is lost, and a file that is wrong changes nothing."""
+    model, plan = tmp_path / "net.onnx", tmp_path / "plan.json"
+    save_onnx(small_classifier(4), model)
+    Plan.parse("B").save(plan)
+    process = program("run", model, clip, "--repeat", 100, "--drop", "oldest", "--plan", plan, "--json")
+    answers = [json.loads(process.stdout.readline()) for _ in range(20)]
+    save_onnx(small_classifier(6), model)
+    Plan.parse("L").save(plan)
+    assert reloaded(process) == "SIGHUP: now net on little\n"
+    model.write_bytes(b"no model")
+    assert "error: " in (told := reloaded(process)) and told.endswith("the run goes on as it was\n")
+    process.terminate()
+    shown, _ = process.communicate(timeout=30)
+    figures = json.loads(shown.splitlines()[-1])
+    assert [plan for _, plan in figures["plans"]] == ["big", "little"]
+    assert figures["moves"][0]["why"] == "replaced" and figures["interrupted"] and len(answers) == 20
 
 
 # ---- streams ----

@@ -30,7 +30,7 @@ from ..picture_options import TASK, picture_options, pixels_given, reader, task_
 from ..plans import chosen_plan, plan_option
 from ..tables import plain, print_text
 from .live_page import LivePage
-from .run_loop import HandOn, Ran, run_frames
+from .run_loop import Choice, HandOn, Ran, run_frames
 from .run_text import Shown, print_figures, print_line
 
 
@@ -103,31 +103,34 @@ def run(
     pipeall run net.onnx cat.jpg --preprocess caffe --plan G-B-L:3,5
 
     A SOURCE is a photo, a folder of photos, a video file, camera:0 (or camera:0:1280x720), or rtsp://... The default
-    plan is the best by the network's profile, or one of equal MACs.
+    plan is the best by the network's profile, or one of equal MACs. SIGHUP reads model and plan again.
     """
     inputs = sources.find(words, recursive)
     _check_apart(trace, [model, *(source.name for source in inputs)])
     pixels = pixels_given(reading)
-    graph = load_model(model, _input_shape(input_shape, pixels.get("size")), finer)
-    read = reader(graph, given(reading, TASK), pixels)
     board = Board.detect()
-    chosen = chosen_plan(graph, board, plan)
+
+    def chosen() -> Choice:
+        graph = load_model(model, _input_shape(input_shape, pixels.get("size")), finer)
+        return Choice(graph, reader(graph, given(reading, TASK), pixels), chosen_plan(graph, board, plan))
+
+    graph, read, first = chosen()
     drop = drop or ("oldest" if any(source.kind == "live" for source in inputs) else "none")
     frames = sources.Frames(inputs, repeat, None if strict else _tell, paced=drop == "oldest")
     with ExitStack() as open_files:
         outputs: list[HandOn] = [open_files.enter_context(Drawing(draw, inputs))] if draw else []
         page = open_files.enter_context(LivePage(view)) if view else None
         pipe = _pipeline(
-            graph, chosen, board, rebalance, slots=slots, trace=trace or False, input=read.fed(frames.layout)
+            graph, first, board, rebalance, slots=slots, trace=trace or False, input=read.fed(frames.layout)
         )
         if page is not None:
             page.pipe = pipe
             outputs.append(page)
         show = print_line if as_json else Shown()
-        ran = run_frames(pipe, frames, drop, read, show, outputs, quiet=sys.stdout.isatty())
+        ran = run_frames(pipe, frames, drop, read, show, outputs, chosen, quiet=sys.stdout.isatty())
         if model in ZOO and not as_json:
             print_text(f"{model} of the zoo has random weights: what it sees means nothing, its speed does.")
-        _end(ran, board, _about(model, chosen, board, ran) if as_json else None)  # before a full disk may refuse files
+        _end(ran, board, _about(model, first, board, ran) if as_json else None)  # before a full disk may refuse files
 
 
 def _check_apart(trace: str | None, read: list[str]) -> None:

@@ -7,23 +7,34 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ...errors import PipeallError
+from ...graph.ir import Graph
 from ...media.draw import drawn
 from ...media.sources import Frames
 from ...pipeline.lanes import Move
-from ...pipeline.live import LiveResult
+from ...pipeline.live import LiveResult, Task
 from ...pipeline.pipeline import Pipeline
 from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.rings import full_load
 from ...pipeline.stats import Snapshot, Stats, slowest_ms
 from ...tasks.text_reader import Reader
 from ..output import progress
+from .reload import Reload
 
 Show = Callable[[LiveResult], None]
+
+
+class Choice(NamedTuple):
+    """What runs: a network, what reads its outputs, and its plan."""
+
+    graph: Graph
+    reader: Reader
+    plan: Plan
 
 
 class HandOn(Protocol):
@@ -93,6 +104,17 @@ class Meter:
     def spent(self, on: str, begin_ns: int) -> None:
         self._spent_ns[on] += time.perf_counter_ns() - begin_ns
 
+    def timed(self, reader: Reader) -> Task:
+        """The reader, with the time that it takes counted."""
+
+        def answer(outputs: dict[str, np.ndarray], placed: Any) -> Any:
+            begin_ns = time.perf_counter_ns()
+            answer = reader(outputs, placed)
+            self.spent("answer", begin_ns)
+            return answer
+
+        return answer
+
     def seen(self) -> None:
         """A frame is done."""
         self.frames += 1
@@ -127,21 +149,36 @@ class Meter:
 
 
 def run_frames(
-    pipe: Pipeline, frames: Frames, drop: str, reader: Reader, show: Show, pictures: list[HandOn], quiet: bool
+    pipe: Pipeline,
+    frames: Frames,
+    drop: str,
+    reader: Reader,
+    show: Show,
+    pictures: list[HandOn],
+    chosen: Callable[[], Choice],
+    quiet: bool,
 ) -> Ran:
-    """Runs all frames and closes the pipeline.
+    """Runs all frames and closes the pipeline. At SIGHUP it goes on with what ``chosen`` gives then.
 
     ``show`` gets each answer, once where sources are repeated; ``pictures`` get the frame with its answer drawn in.
     An error after the first answer, also of what closing it writes, and Ctrl-C end the run and are told.
     """
     broken, meter = None, Meter(pipe)
     try:
-        _run(pipe, meter, frames, drop, reader, show, pictures, quiet)
+        with Reload(partial(_replace, pipe, meter, frames, chosen)).listening():
+            _run(pipe, meter, frames, drop, reader, show, pictures, quiet)
     except PipeallError as error:
         if not meter.frames:
             raise
         broken = error
     return meter.ran(frames, broken)
+
+
+def _replace(pipe: Pipeline, meter: Meter, frames: Frames, chosen: Callable[[], Choice]) -> str:
+    """Runs what is chosen now; what that is, in words."""
+    graph, reader, plan = chosen()
+    pipe.replace(graph, plan, input=reader.fed(frames.layout), task=meter.timed(reader))
+    return f"{graph.name} on {plan}"
 
 
 def _run(
@@ -156,15 +193,8 @@ def _run(
 ) -> None:
     """Raises what ended it, or what came of closing the pipeline."""
     with pipe, progress(quiet or not sys.stderr.isatty()) as bar:
-
-        def answer(outputs: dict[str, np.ndarray], placed: Any) -> Any:
-            begin_ns = time.perf_counter_ns()
-            answer = reader(outputs, placed)
-            meter.spent("answer", begin_ns)
-            return answer
-
         shown = bar.add_task(f"{pipe.graph.name} on {pipe.plan}", total=frames.total)
-        stream = pipe.stream(frames, drop, answer)
+        stream = pipe.stream(frames, drop, meter.timed(reader))
         try:
             for seen in stream:
                 if not seen.frame.again:

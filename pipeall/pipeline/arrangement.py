@@ -16,7 +16,7 @@ from .planning.predict import with_shares
 from .planning.profile import Profile
 
 
-class Prepared(NamedTuple):
+class Arrangement(NamedTuple):
     """A network as it runs (``divided``: as cached profiles know it), its plan and why, its times where known."""
 
     graph: Graph
@@ -27,7 +27,7 @@ class Prepared(NamedTuple):
     emulator: Emulator | None
 
 
-def prepared(
+def arranged(
     graph: Graph,
     plan: Plan | None,
     profile: Profile | None,
@@ -38,7 +38,7 @@ def prepared(
     slots: int,
     depth: int | None,
     fault: tuple[int, int] | None,
-) -> Prepared:
+) -> Arrangement:
     """What runs a network. Arguments as for ``Pipeline``; raises ArgumentError for those that do not go together."""
     pictured = graph if input is None else with_picture(graph, input)
     divided = pictured if input and input.apart else graph
@@ -52,7 +52,7 @@ def prepared(
     known = profile or (emulator and emulator.profile)
     if known and plan.lacks_shares:
         plan = with_shares(known, plan)
-    return Prepared(pictured, divided, plan, choice, known, emulator)
+    return Arrangement(pictured, divided, plan, choice, known, emulator)
 
 
 def _check(
