@@ -5,9 +5,9 @@
 The five networks of the zoo, three detectors as trained, and three of torch with random weights, 640 x 640.
 
 Their latency until a frame is delivered in its turn, without queueing (as many frames under way as there are units),
-and their memory, by the kernels of this machine. Then in half precision, of those components that have prices of it,
-and on integers. GPUs take no part in 8 bits: they compute floats. Networks of integers are quantized on noise, which
-makes no difference to times.
+and their memory, by the kernels of this machine. Then networks in half precision, of those components that have prices
+of it, and on integers. GPUs take no part in 8 bits: they compute floats. Networks of integers are quantized on noise,
+which makes no difference to times.
 
 Simulated, with the interval that holds four of five cases, beside the best time that anybody published of the board,
 with any engine, processor and precision of floats.
@@ -133,7 +133,7 @@ def main() -> None:
     options.add_argument("--boards", type=names, default=list(BOARDS))
     options = options.parse_args()
     graphs = {net: network(net) for net in options.networks}
-    quantized = {net: on_noise(graph) for net, graph in graphs.items()}
+    quantized = {net: on_noise(graph) for net, graph in graphs.items() if net not in DETECTORS}
     gains = []  # network, times the throughput of Parallel, and whether 99 of 100 frames are delivered sooner
     with (
         Record(options, *COLUMNS, keys=2) as record,
@@ -154,7 +154,9 @@ def main() -> None:
                 if gain:
                     gains.append((net, gain, p99["Best"] < p99["Parallel"]))
                 forms = {"float32": (ways, known)}
-                others = precise(board.model, graph, quantized[net]) if name in PUBLISHED_MS else {}
+                others = (
+                    precise(board.model, graph, quantized[net]) if name in PUBLISHED_MS and net in quantized else {}
+                )
                 for precision, (form, units) in others.items():
                     own = Ways.of(form, board.model.profile(form, units))
                     known = published(PUBLISHED_INT8_MS if precision == "int8" else PUBLISHED_MS, name, net)

@@ -25,31 +25,31 @@ def maximize(
         x, (n,), and the duals of the rows, (m,): how much more c x would be for one more of each b. None where c x has
         no limit.
     """
-    rows = np.array(a, float).reshape(len(b), len(c))
-    count, variables = rows.shape
-    scale = np.abs(rows).max(axis=1, initial=0.0)
+    left = np.array(a, float).reshape(len(b), len(c))
+    count, variables = left.shape
+    scale = np.abs(left).max(axis=1, initial=0.0)
     scale[scale == 0.0] = 1.0
     tableau = np.zeros((count + 1, variables + count + 1))
-    tableau[:count, :variables] = rows / scale[:, None]
+    tableau[:count, :variables] = left / scale[:, None]
     tableau[:count, variables:-1] = np.eye(count)
     tableau[:count, -1] = np.asarray(b) / scale
     tableau[-1, :variables] = np.negative(c)
     worst = max(1.0, float(np.abs(tableau[-1]).max()))
     basis = list(range(variables, variables + count))
-    while (tableau[-1, :-1] < -ZERO * worst).any():
-        column = int(np.argmax(tableau[-1, :-1] < -ZERO * worst))
-        limiting = [row for row in range(count) if tableau[row, column] > ZERO]
-        if not limiting:
+    while (gaining := tableau[-1, :-1] < -ZERO * worst).any():
+        column = int(gaining.argmax())
+        rows = enumerate(tableau[:-1, [column, -1]].tolist())
+        ratios = [(limit / amount, row) for row, (amount, limit) in rows if amount > ZERO]
+        if not ratios:
             return None
-        least = min(tableau[row, -1] / tableau[row, column] for row in limiting)
-        ties = [row for row in limiting if tableau[row, -1] / tableau[row, column] <= least * (1 + ZERO)]
-        pivot = min(ties, key=basis.__getitem__)
+        least = min(ratios)[0] * (1 + ZERO)
+        pivot = min((row for ratio, row in ratios if ratio <= least), key=basis.__getitem__)
         basis[pivot] = column
         tableau[pivot] /= tableau[pivot, column]
-        for row in range(count + 1):
-            if row != pivot:
-                tableau[row] -= tableau[row, column] * tableau[pivot]
-        np.maximum(tableau[:count, -1], 0.0, out=tableau[:count, -1])
+        factors = tableau[:, column].copy()
+        factors[pivot] = 0.0
+        tableau -= factors[:, None] * tableau[pivot]
+        np.maximum(tableau[:-1, -1], 0.0, out=tableau[:-1, -1])
     x = np.zeros(variables + count)
     x[basis] = tableau[:count, -1]
     return x[:variables], np.maximum(tableau[-1, variables:-1], 0.0) / scale

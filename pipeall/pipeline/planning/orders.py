@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import combinations, islice, pairwise, product
-from math import comb, inf, isfinite
+from math import comb, inf
+from operator import mul
 
 import numpy as np
 
@@ -52,6 +53,7 @@ class Order:
         rows = [tables.units.index(units[unit]) for unit in order]
         self.order, self.groups, self.units = order, tables.groups, len(units)
         self.ms = tables.stage_ms[rows, [*rows[1:], tables.host], [tables.host, *rows[:-1]]]
+        self._solved: dict[Ranges, tuple[float, list[float], float]] = {}  # ways of improving meet
 
     @cached_property
     def bound(self) -> Bound:
@@ -114,43 +116,84 @@ class Order:
 
     def _improved(self, ranges: Ranges, widest: int, max_latency_ms: float) -> tuple[float, Ranges]:
         """The period of ranges, improved as long as one cut moved does: a little, or if nothing else helps by more."""
-        best, reach = (self.period(ranges, max_latency_ms), ranges), 1
+        (period, prices), best, reach = self._period(ranges, max_latency_ms), ranges, 1
         farthest = REACH if self.groups <= FEW else 1
         while reach <= farthest:
-            enough = best[0] * (1 - EXACT)
-            near = _near(best[1], widest, reach)
-            found = min(((self.period(one, max_latency_ms, enough), one) for one in near), default=best)
-            best, reach = (found, 1) if found[0] < enough else (best, reach + REACH - 1)
-        return best
+            enough, found = period * (1 - EXACT), []
+            for near in _near(best, widest, reach):
+                solved = self._period(near, max_latency_ms, enough, prices)
+                if solved[0] < enough:
+                    found.append((solved[0], near, solved[1]))
+            if found:
+                period, best, prices = min(found, key=lambda one: one[:2])
+                reach = 1
+            else:
+                reach += REACH - 1
+        return period, best
 
-    def period(self, ranges: Ranges, max_latency_ms: float = inf, enough: float = inf) -> float:
-        """With the shares of the frames at which the unit with most to do has least; infinity where that cannot be.
+    def period(self, ranges: Ranges, max_latency_ms: float = inf) -> float:
+        """With the shares of the frames at which the unit with most to do has least; infinity where that cannot be."""
+        return self._period(ranges, max_latency_ms)[0]
 
-        enough: also where it is not below that.
+    def _period(
+        self, ranges: Ranges, max_latency_ms: float, enough: float = inf, near: Sequence[float] = ()
+    ) -> tuple[float, list[float]]:
+        """The period, and what a ms of each unit is worth there; infinity also where it is not below ``enough``.
+
+        near: such prices of similar ranges. By duality a mean of the units' times at any prices is no more than the
+        greatest, and mostly that says enough.
         """
-        ends = ((0, 0), *ranges, (self.groups, self.groups))
-        if any(first[1] >= last[0] for first, last in pairwise(ends)):
-            return inf
-        widest = (ms[first[0], last[1]] for ms, (first, last) in zip(self.ms, pairwise(ends), strict=True))
-        if not all(map(isfinite, widest)):
-            return inf
-        load = self.load([early for early, _ in ranges])
-        floats = [index for index, (early, late) in enumerate(ranges) if early < late]
-        change = np.zeros((self.units, len(floats)))
-        for column, index in enumerate(floats):
-            (early, late), first, last = ranges[index], ends[index][1], ends[index + 2][0]
-            change[self.order[index], column] += self.ms[index, first, late] - self.ms[index, first, early]
-            change[self.order[index + 1], column] += self.ms[index + 1, late, last] - self.ms[index + 1, early, last]
-        most = float(load.max())
-        if floats:
-            prices = np.array(self.bound.prices)
-            if prices @ load + np.minimum(prices @ change, 0.0).sum() >= enough * prices.sum():
-                return inf  # by duality: at any prices a mean of the units' times is no more than the greatest
-            rows = np.block([[change, np.ones((self.units, 1))], [np.eye(len(floats)), np.zeros((len(floats), 1))]])
-            goal = np.eye(1, len(floats) + 1, len(floats))[0]
-            x, _ = maximize(goal, rows, np.concatenate([most - load, np.ones(len(floats))]))
-            most, load = most - float(x[-1]), load + change @ x[:-1]
-        return most if load.sum() <= max_latency_ms else inf
+        if ranges not in self._solved:
+            ends = ((0, 0), *ranges, (self.groups, self.groups))
+            if any(first[1] >= last[0] for first, last in pairwise(ends)):
+                return inf, []
+            load, changes = self._taken(ends)
+            if enough < inf and any(_least(prices, load, changes) >= enough for prices in (self.bound.prices, near)):
+                return inf, []
+            self._solved[ranges] = _balanced(load, changes)
+        period, prices, latency = self._solved[ranges]
+        return (period, prices) if latency <= max_latency_ms else (inf, [])
+
+    @cached_property
+    def _rows(self) -> list[list[list[float]]]:
+        """``ms``, as lists: single numbers of those are read faster."""
+        return self.ms.tolist()
+
+    def _taken(self, ends: Sequence[tuple[int, int]]) -> tuple[list[float], list[list[float]]]:
+        """What a frame takes of each unit where every cut is early, and how much more where one of those that float is
+        late; infinite where a stage cannot run all that it may have to."""
+        load, changes = [0.0] * self.units, []
+        for index, (unit, ms) in enumerate(zip(self.order, self._rows, strict=True)):
+            (first, first_late), (last, last_late) = ends[index : index + 2]
+            if ms[first][last_late] == inf:
+                return [inf], []
+            load[unit] += ms[first][last]
+            if first < first_late:
+                changes[-1][unit] += ms[first_late][last] - ms[first][last]
+            if last < last_late:
+                changes.append([0.0] * self.units)
+                changes[-1][unit] += ms[first_late][last_late] - ms[first_late][last]
+        return load, changes
+
+
+def _least(prices: Sequence[float], load: Sequence[float], changes: Sequence[Sequence[float]]) -> float:
+    """What no shares of the changes make less of the greatest load, by prices of the units."""
+    worth = sum(map(mul, prices, load)) + sum(min(sum(map(mul, prices, change)), 0.0) for change in changes)
+    return worth / (sum(prices) or inf)
+
+
+def _balanced(load: Sequence[float], changes: Sequence[Sequence[float]]) -> tuple[float, list[float], float]:
+    """The greatest load with the shares of the changes at which it is least, the prices of the units there, and the sum
+    of the loads."""
+    most, count = max(load), len(changes)
+    if most == inf or not changes:
+        return most, [float(ms == most) for ms in load], sum(load)
+    rows = np.zeros((len(load) + count, count + 1))
+    rows[: len(load), :count], rows[: len(load), count] = np.array(changes).T, 1.0
+    rows[len(load) :, :count] = np.eye(count)
+    x, duals = maximize([0.0] * count + [1.0], rows, [*(most - ms for ms in load), *[1.0] * count])
+    added = float((np.array(changes) * x[:-1, None]).sum())
+    return most - float(x[-1]), duals[: len(load)].tolist(), sum(load) + added
 
 
 def _near(ranges: Ranges, widest: int, reach: int) -> Iterator[Ranges]:
