@@ -87,8 +87,8 @@ def test_layers_of_one_pixel_have_a_kernel_for_each_precision(precision, kernel)
 
 
 def test_units_are_those_that_have_prices(typed, quantized):
-    default = ["big", "little", "gpu"]
-    others = ["big@fp32", "big@fp16", "big@mixed", "little@fp32", "gpu@fp16"]
+    default = ["big", "little", "gpu", "cpu"]
+    others = ["big@fp32", "big@fp16", "big@mixed", "little@fp32", "gpu@fp16", "cpu@fp32"]
     whole = [unit for unit in typed.model.units(small_net()) if not unit.cores]
     assert whole == [*default, *others]
     assert {unit.whole for unit in typed.model.units(quantized)} == {*default, *others, "big@int8"}

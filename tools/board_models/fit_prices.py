@@ -24,14 +24,13 @@ from pipeall.pipeline.boards.models.price_list import Sample, Work
 from pipeall.pipeline.boards.models.regression import Regression
 from pipeall.pipeline.boards.models.some_cores import Cores
 from pipeall.pipeline.planning.uncertainty import DEVIATIONS, four_of_five
-from tools.board_models import price_table
+from tools.board_models import price_table, unequal_cores
 from tools.board_models.fit_boards import RK_PIPELINES, build, contention, links, pipelines
 from tools.board_models.modelled_boards import BOARDS, BoardParts
 from tools.board_models.price_grid import GRIDS
-from tools.board_models.price_table import Row
+from tools.board_models.price_table import PRICES, Row
 from tools.board_models.priced_cores import CORES, Core, steps
 
-PRICES = Path(__file__).with_name("prices.csv.gz")
 SOME_CORES = [
     "side by side: their bytes by the memory's rate; error: all that several threads do not divide may be shared",
     "some cores: between one core, by its prices, and all cores, by Amdahl's law for each group",
@@ -71,6 +70,11 @@ class Cluster:
             name: Sample([Work(row.node, row.kernel, 0, row.features) for row in rows], [row.ms for row in rows])
             for name, rows in self.networks.items()
         }
+
+    def rate(self, precision: str) -> float:
+        """Networks a millisecond, all that are priced in a precision, "" for floats, independently."""
+        samples = self.samples().items()
+        return sum(1 / sum(sample.ms) for name, sample in samples if name.partition("@")[2] == precision)
 
     def prices(self, samples: Mapping[str, Sample]) -> price_list.PriceList:
         whole = any(name.endswith("@int8") for name in samples)
@@ -288,7 +292,15 @@ def boards(clusters: Mapping[str, Cluster], data: Path) -> dict[str, BoardModel]
     """The models by name."""
     published = build(data)
     wide = contention_error(published["rk3399pro"], data)
-    return {name: board(name, clusters, published, wide, data) for name in BOARDS}
+    rows = [row for cluster in clusters.values() for network in cluster.networks.values() for row in network]
+    together = unequal_cores.pairs(rows, published["rk3399pro"])
+    found = {}
+    for name, entry in BOARDS.items():
+        found[name] = board(name, clusters, published, wide, data)
+        if len(entry.socs) > 1:
+            rates = {of: [clusters[soc].rate(of) for soc in entry.socs.values()] for of in PRECISIONS}
+            found[name] = unequal_cores.with_all_cores(found[name], rates, together)
+    return found
 
 
 def main() -> None:

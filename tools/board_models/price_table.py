@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+PRICES = Path(__file__).with_name("prices.csv.gz")
+
 
 class Row(NamedTuple):
     """A step of a network on one core: its time, the MB that it read from and wrote to memory, and what it does.

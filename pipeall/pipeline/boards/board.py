@@ -17,10 +17,11 @@ from ..devices.cpu import cpu_device
 from ..devices.device import Component, detect
 from ..planning.plan import Plan
 from ..planning.units import Unit, components, traits_of
+from .models.all_cores import WHOLE
 from .models.board_model import BoardModel
+from .models.modelled import Modelled
 
 CPU = "cpu"  # the device whose components are the clusters
-WHOLE = "cpu"  # the component that is all of them
 CORES = "a list of ids of cores"
 HERE = ("fp32", "int8", "mixed")  # precisions that every CPU computes in
 UNPINNED = (-1,)  # one thread per stage, on whichever core is free: a modelled board has more of them than this machine
@@ -156,6 +157,8 @@ class Board:
             return self._present[name]
         if name == WHOLE and self._clusters:
             return Component(WHOLE, cpu_device.Cpu(joined(self._clusters)))
+        if name == WHOLE and self.model and self.model.team:
+            return Component(WHOLE, Modelled.joined([self._present[part].device for part in self.model.team.parts]))
         if precision or name not in self.components:
             why = self._others[1].get(traits_of(name).device)
             there = ", ".join(self.components)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,15 @@ import numpy as np
 
 from ....arguments import path as path_of
 from ....errors import ArgumentError
-from ....files import JsonReader, naming, read_json, write_json
+from ....files import naming, read_json, write_json
 from ....graph.ir import Graph
 from ...devices.device import Component
-from ...planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_from, link_to_dict
+from ...planning.profile import Link, Profile, UnitTimes, crossing_bytes
 from ...planning.uncertainty import four_of_five
-from ...planning.units import Unit, traits_of
-from . import regression
-from .measured import Measured, mean_power, measured_from, median_contention
+from ...planning.units import Unit
+from . import board_file, regression
+from .all_cores import WHOLE, AllCores, Part
+from .measured import Measured, mean_power, median_contention
 from .modelled import Modelled, able
 from .price_list import PriceList
 from .pricing import Pricing
@@ -51,6 +52,8 @@ class BoardModel:
                    is also what "big" computes a quantized network in
     contention_error  of the factors, likewise
     cores          component -> what is known of one core of it; such a component has times of some of its cores, too
+    barrier_ms     what a step takes longer for being shared among clusters: all of ``cores`` as one team, "cpu", then
+                   have times; None: nothing is known of that
     about          where the figures come from
     report         what ``pipeall profile board`` measured beside them; not part of profiles
     """
@@ -68,6 +71,7 @@ class BoardModel:
     error: Mapping[str, float] = field(default_factory=dict)
     contention_error: float = 0.0
     cores: Mapping[str, Cores] = field(default_factory=dict)
+    barrier_ms: float | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     report: Mapping[str, Any] = field(default_factory=dict)
 
@@ -139,11 +143,28 @@ class BoardModel:
         return replace(model, error={unit: four_of_five(row.values()) for unit, row in model.errors.items() if row})
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pricing", {Unit.parse(unit): known for unit, known in self.pricing.items()})
+        pricing = {Unit.parse(unit): known for unit, known in self.pricing.items() if unit != WHOLE}
+        if self.barrier_ms is not None:
+            pricing[Unit.parse(WHOLE)] = self._all_cores(pricing)
+        object.__setattr__(self, "pricing", pricing)
+
+    def _all_cores(self, pricing: Mapping[str, Pricing]) -> AllCores:
+        names = [name for name in self.components if name in self.cores]
+        parts = {}
+        for name in names:
+            slower = prod(self.contention.get(name, {}).get(other, 1.0) for other in names if other != name)
+            parts[name] = Part(pricing[name], self.components[name].count, slower)
+        return AllCores(parts, self.barrier_ms, max(self.cores[name].shared_gb_s for name in names))
+
+    @property
+    def team(self) -> AllCores | None:
+        """All clusters as one; None where nothing is known of that."""
+        return self.pricing.get(WHOLE)
 
     def units(self, graph: Graph) -> list[Unit]:
         """All units that ``profile`` can tell of a network: its default, other precisions, and some cores of each."""
-        precise = [Unit(name, None, precision) for name in self.components for precision in self.precisions(name)]
+        every = [*self.components, *([WHOLE] if self.team else [])]
+        precise = [Unit(name, None, precision) for name in every for precision in self.precisions(name)]
         whole = [*self._default_units(), *(unit for unit in precise if graph.quantized or unit.precision != "int8")]
         some = (
             Unit(unit.component, count, unit.precision)
@@ -188,7 +209,7 @@ class BoardModel:
             units=times,
             contention=self._contention(count, traffic) | (dict(measured.profile.contention) if measured else {}),
             same_pipeline=measured.profile.same_pipeline if measured else {},
-            links=self.links,
+            links=self.team.handing_over(self.links) if self.team else self.links,
             idle_w=self.idle_w,
             error=self._errors(graph, names, measured),
             contention_error=max(
@@ -212,8 +233,8 @@ class BoardModel:
         return (PriceList if by_steps else Regression).source
 
     def _default_units(self) -> list[Unit]:
-        """In the order of the components."""
-        order = list(self.components)
+        """In the order of the components, then all cores."""
+        order = [*self.components, WHOLE]
         return sorted(self.pricing, key=lambda unit: order.index(unit.whole))
 
     def _pricing(self, unit: Unit) -> tuple[Pricing, str]:
@@ -241,9 +262,8 @@ class BoardModel:
 
     def _contention(self, count: int, traffic: Mapping[Unit, Traffic]) -> dict[str, dict[str, tuple[float, ...]]]:
         """The factors of ``count`` groups: between components the board's, between cores of one by their traffic."""
-        table = {
-            unit: {other: (factor,) * count for other, factor in row.items()} for unit, row in self.contention.items()
-        }
+        known = self.team.beside(self.contention) if self.team else self.contention
+        table = {unit: {other: (factor,) * count for other, factor in row.items()} for unit, row in known.items()}
         for unit, row in side_by_side(traffic, {name: part.count for name, part in self.components.items()}).items():
             table[unit] = {**table.get(unit.whole, table.get(unit.component, {})), **row}
         return table
@@ -263,7 +283,8 @@ class BoardModel:
         return errors
 
     def _times(self, unit: Unit, predicted: np.ndarray, measured: Measured | None) -> UnitTimes:
-        mean_power = (self.mean_power_w[unit],) * len(predicted) if unit in self.mean_power_w else None
+        power_w = self.team.power_w(self.mean_power_w, self.idle_w) if self.team else self.mean_power_w
+        mean_power = (power_w[unit],) * len(predicted) if unit in power_w else None
         timed = measured.profile.units if measured else ()
         pricing, precision = self._pricing(unit)
         factor = None if unit in timed else pricing.factor(precision)
@@ -297,103 +318,9 @@ class BoardModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        lists = {unit: known for unit, known in self.pricing.items() if isinstance(known, PriceList)}
-        fitted = {unit: known for unit, known in self.pricing.items() if isinstance(known, Regression)}
-        factors = {
-            Unit(unit, None, precision): factor
-            for unit, known in fitted.items()
-            for precision, factor in known.factors.items()
-        }
-        modelled = {
-            "step_prices": {unit: known.to_dict() for unit, known in lists.items()},
-            "cores": {name: known.to_dict() for name, known in self.cores.items()},
-            "precision_factors": factors,
-            "error": dict(self.error),
-            "contention_error": self.contention_error,
-        }
-        return {
-            "name": self.name,
-            "about": dict(self.about),
-            "components": {name: component.details() for name, component in self.components.items()},
-            "idle_w": self.idle_w,
-            "mean_power_w": {unit: round(watts, 4) for unit, watts in self.mean_power_w.items()},
-            "half_iqr_share": self.half_iqr_share,
-            "contention": {unit: dict(row) for unit, row in self.contention.items()},
-            "links": [link_to_dict(ends, link) for ends, link in self.links.items()],
-            "prices": {
-                unit: dict(zip(regression.FEATURES, (float(f"{price:.6g}") for price in known.prices), strict=True))
-                for unit, known in fitted.items()
-            },
-            **{key: value for key, value in modelled.items() if value},
-            **({"report": dict(self.report)} if self.report else {}),
-            "leave_one_out_errors": {
-                unit: {network: round(error, 4) for network, error in row.items()} for unit, row in self.errors.items()
-            },
-            "networks": [
-                {
-                    "fitted": network.fitted,
-                    "macs": network.macs,
-                    "spans": list(network.spans),
-                    "profile": {key: value for key, value in network.profile.to_dict().items() if value},
-                }
-                for network in self.networks
-            ],
-        }
+        return board_file.to_dict(self)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], source: str) -> BoardModel:
         """The inverse of ``to_dict``; ``source`` is named in errors. Raises ArgumentError for what is wrong."""
-        read = JsonReader(content, source)
-        components = {name: Modelled.from_file(read.inside("components", name)) for name in read.keys("components")}
-        if not components or any(_whole(name) != name or traits_of(name).all for name in components):
-            raise read.fail("components", "names of components, such as big, little and gpu")
-        units, own = read.keys("prices"), read.keys("step_prices")
-        if not (units or own) or any(_whole(unit) not in components for unit in (*units, *own)):
-            raise read.fail("prices", "units of the components")
-        some = read.keys("cores")
-        if any(name not in own for name in some):
-            raise read.fail("cores", "components that have step_prices")
-        factors: dict[str, dict[str, float]] = {}
-        told = read.inside("precision_factors") if content.get("precision_factors") is not None else None
-        for word in told.content if told else ():
-            unit = _whole(word)
-            if unit != word or not unit.precision or unit.component not in units:
-                raise read.fail("precision_factors", "components that have prices, in another precision: gpu@fp16")
-            factors.setdefault(unit.component, {})[unit.precision] = told.number(word)
-        rows = {unit: tuple(map(read.inside("prices", unit).number, regression.FEATURES)) for unit in units}
-        error = read.inside("error") if content.get("error") is not None else JsonReader({}, source)
-        contention = _table(read, "contention", low=0.1)
-        if any(_whole(unit) not in components for unit in chain(contention, *contention.values())):
-            raise read.fail("contention", "units of the components")
-        power = read.inside("mean_power_w") if content.get("mean_power_w") is not None else JsonReader({}, source)
-        return cls(
-            name=read.word("name"),
-            components=components,
-            networks=tuple(measured_from(row) for row in read.rows("networks")),
-            pricing={unit: Regression(row, factors.get(unit, {})) for unit, row in rows.items()}
-            | {unit: PriceList.from_file(read.inside("step_prices", unit)) for unit in own},
-            error={unit: error.number(unit) for unit in error.content},
-            contention_error=read.number("contention_error") if content.get("contention_error") is not None else 0.0,
-            cores={name: Cores.from_file(read.inside("cores", name)) for name in some},
-            errors=_table(read, "leave_one_out_errors", low=-1.0),
-            mean_power_w={unit: power.number(unit) for unit in power.content},
-            contention=contention,
-            links=dict(link_from(row) for row in read.rows("links")),
-            idle_w=read.number("idle_w") if content.get("idle_w") is not None else None,
-            half_iqr_share=read.number("half_iqr_share"),
-            about=read.inside("about").content if content.get("about") is not None else {},
-            report=read.inside("report").content if content.get("report") is not None else {},
-        )
-
-
-def _whole(unit: str) -> Unit | None:
-    """The whole component of a unit that a file names, None where it is no unit."""
-    try:
-        return Unit.parse(unit).whole
-    except ArgumentError:
-        return None
-
-
-def _table(read: JsonReader, key: str, low: float) -> dict[str, dict[str, float]]:
-    rows = ((name, read.inside(key, name)) for name in read.keys(key))
-    return {name: {entry: row.number(entry, low) for entry in row.content} for name, row in rows}
+        return cls(**board_file.fields(content, source))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, ClassVar, NoReturn
@@ -30,6 +31,11 @@ class Modelled(Device):
     def of(cls, device: Device) -> Modelled:
         """The model of a device that is at hand."""
         return cls(device.core_type, device.width, device.max_mhz)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Modelled]) -> Modelled:
+        """All their cores."""
+        return cls(", ".join(part.core_type for part in parts), sum(part.count for part in parts))
 
     @classmethod
     def from_file(cls, read: JsonReader) -> Modelled:

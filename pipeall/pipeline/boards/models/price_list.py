@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -37,6 +37,7 @@ FEATURES = (
     "ms_per_step",
     "ms_per_mb_far",
 )
+STARTING = FEATURES.index("ms_per_step")
 NR, ISA = 8, "neon"  # of the GEMM of every Arm core
 NR_OF = {"float16": 16}  # of its GEMM of other types, where it differs
 LANES = {"float16": 8, "int8": 16}  # of its vectors, likewise
@@ -46,6 +47,10 @@ FLOAT = "float32"  # kernels of other types have the type's short name ahead: "f
 CONV, OTHER = "gemm", "other"  # who prices what no priced network has: convolutions, all else
 STORED = "half-gemv"  # one pixel, of weights that are stored in half precision
 CONVOLUTIONS = {CONV, "gemv", STORED, str(GEMV_HALVES), "direct", "strassen", "winograd", "depthwise"}
+# How drivers divide a step (indirection.h, winograd.c, parallel_for.h)
+MR, MC = 8, 104  # rows of a GEMM's tile on NEON, and of a chunk at most
+SUMS_BYTES, SUMMED = 512 << 10, 4  # of the sums of a chunk of Winograd's, of so many panels
+CHUNK, WINDOW = 16384, 4  # elements that a chunk visits at least; products of a window that count as one
 SMALL = 0.01  # of its network's time: an error of a step that takes less counts as little
 FAR, ROUNDS = 0.05, 6  # a step that is further off than that counts less in the next round of a fit
 
@@ -54,13 +59,15 @@ FAR, ROUNDS = 0.05, 6  # a step that is further off than that counts less in the
 class Work:
     """What a step does: the kernel that prices it, the group it belongs to (from 0), and ``FEATURES`` of it.
 
-    But for the last, which depends on the core's cache.
+    But for the last, which depends on the core's cache. ``pieces``: how many parts of it several cores may claim apart,
+    and up to how many it is divided into where there would be few for each core; of a team of unequal cores.
     """
 
     node: str
     kernel: str
     group: int
     features: tuple[float, ...]
+    pieces: tuple[int, int] = (1, 1)
 
 
 class GroupWork(NamedTuple):
@@ -68,6 +75,10 @@ class GroupWork(NamedTuple):
 
     steps: Sequence[Work]
     groups: int
+
+    def by_group(self, ms: np.ndarray) -> np.ndarray:
+        """The sums over the steps of each group."""
+        return np.bincount([step.group for step in self.steps], ms, self.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +90,26 @@ class Sample:
 
 
 def works(
-    graph: Graph, given: Sequence[str] | None = None, *, integers: str | None = None, precision: str = ""
+    graph: Graph,
+    given: Sequence[str] | None = None,
+    *,
+    integers: str | None = None,
+    precision: str = "",
+    uneven: bool = False,
 ) -> list[Work]:
     """What each step of a network does on a CPU of Arm's.
 
     given      the algorithms of the steps, "" where none; else those that the model of their work gives them
     integers   instruction set of the core's GEMM of integers; None: it computes quantized tensors in floats
     precision  of the component, "" for its default: "fp16" has layers of halves, "fp32" no integers
+    uneven     for a team of unequal cores, which takes no Strassen (tune_cpu.py)
     """
     whole, halves = integers if precision != "fp32" else None, precision == "fp16"
     lowered = lower(subgraph(graph, 0, len(graph.groups)), int8=whole is not None, fp16=halves)
     steps, half = lowered.steps, GEMV_HALVES if halves else HALF_GEMM
     ways = [_modelled(step, whole or ISA) for step in steps]
+    if uneven:
+        ways = [GEMM if way == STRASSEN else way for way in ways]
     if precision in ("fp16", "mixed"):
         ways = [
             way if step.node in lowered.float32 else algorithms.halved(step, way, half)
@@ -179,10 +198,15 @@ class PriceList:
         return cls(cache_mb, kernels, integers)
 
     def group_ms(self, work: GroupWork, precision: str = "") -> np.ndarray:
-        ms = np.zeros(work.groups)
-        for step in work.steps:
-            ms[step.group] += np.dot(_with_far(step, self.cache_mb), self.price_of(step.kernel))
-        return ms
+        return work.by_group(self.step_ms(work))
+
+    def step_ms(self, work: GroupWork) -> np.ndarray:
+        """The time of each step."""
+        return np.array([np.dot(_with_far(step, self.cache_mb), self.price_of(step.kernel)) for step in work.steps])
+
+    def start_ms(self, work: GroupWork) -> np.ndarray:
+        """How much of it is the fixed time for starting a step."""
+        return np.array([self.price_of(step.kernel)[STARTING] * step.features[STARTING] for step in work.steps])
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -262,8 +286,8 @@ def _nearest(kernel: str) -> list[str]:
     return list(dict.fromkeys((*(type_ + colon + name for name in (rest, family, stand_in)), stand_in)))
 
 
-def _of(step: Step, way: Algorithm | None, group: int) -> tuple[str, int, tuple[float, ...]]:
-    """(kernel, group, features) of a step."""
+def _of(step: Step, way: Algorithm | None, group: int) -> tuple[str, int, tuple[float, ...], tuple[int, int]]:
+    """(kernel, group, features, pieces) of a step."""
     weights = sum(array.size for array in (step.weight, step.bias) if array is not None) * item_bytes(step.dst.dtype)
     read, written = sum(operand.nbytes for operand in step.src), step.dst.nbytes
     if step.kind == "conv":
@@ -273,7 +297,7 @@ def _of(step: Step, way: Algorithm | None, group: int) -> tuple[str, int, tuple[
         kernel, products, others = f"{step.kind} {_variety(step.params)}".strip(), _products(step), 0
     sizes = products / GIGA, others / GIGA, weights / MEGA, read / MEGA, written / MEGA, 1.0
     dtype = (step.src[0] if step.kind == "conv" else step.dst).dtype  # a layer on integers may make real numbers
-    return kernel if dtype == FLOAT else f"{TYPES[dtype]}:{kernel}", group, sizes
+    return kernel if dtype == FLOAT else f"{TYPES[dtype]}:{kernel}", group, sizes, _pieces(step, way, products)
 
 
 def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
@@ -300,6 +324,22 @@ def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
     m, n = algorithms.tile(step, way)
     tiles = -(-y.h // m) * -(-y.w // m)
     return f"winograd {m}", way.products(step), tiles * n * n * (phased(step).src[0].c + y.c)
+
+
+def _pieces(step: Step, way: Algorithm | None, products: float) -> tuple[int, int]:
+    """``Work.pieces`` of a step that does so many products."""
+    if step.kind != "conv" or way in (None, DIRECT):
+        count = ceil(products / (WINDOW if step.kind == "conv" else 1) / CHUNK) or 1
+        return count, count
+    y, nr = step.dst, NR_OF.get(step.dst.dtype, NR)
+    panels = step.params["groups"] * ceil(y.c / step.params["groups"] / nr)
+    if way.kind == "winograd":
+        m, n = algorithms.tile(step, way)
+        tiles = ceil(y.h / m) * ceil(y.w / m)
+        most = SUMS_BYTES // (n * n * min(SUMMED, panels) * nr * item_bytes(FLOAT))
+        return panels * ceil(tiles / most), panels * ceil(tiles / MR)
+    count = panels * ceil(y.h * y.w / MC)
+    return count, count
 
 
 def _gemm_of_integers(step: Step) -> tuple[str, float, float]:

@@ -7,7 +7,7 @@ where they would read and write more than it can, and by no more than that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from ....files import JsonReader
 from ...planning.units import Unit
-from .price_list import FEATURES, GroupWork, PriceList
+from .price_list import FEATURES, GroupWork, PriceList, Work
 
 WEIGHTS, MOVED = FEATURES.index("ms_per_mb_weights"), FEATURES.index("ms_per_mb_written") + 1
 
@@ -37,9 +37,7 @@ class Cores:
 
     def traffic(self, work: GroupWork, ms: np.ndarray, cores: int) -> Traffic:
         """Of a network that takes ``ms`` per group on some cores: weights, inputs and outputs of each step, once."""
-        mb = np.zeros(work.groups)
-        for step in work.steps:
-            mb[step.group] += sum(step.features[WEIGHTS:MOVED])
+        mb = work.by_group(mb_of(work.steps))
         shared = max(self.shared_gb_s, self.core_gb_s)
         moving = np.minimum(ms, mb / min(cores * self.core_gb_s, shared))
         return Traffic(ms, moving, mb.sum() / shared)
@@ -78,6 +76,11 @@ class Traffic:
         longer = max(0.0, busy - 1) * self.ms.sum() / self.moving.sum()
         share = np.divide(self.moving, self.ms, out=np.zeros_like(self.ms), where=self.ms > 0)
         return tuple(((1 + longer * share) ** (1 / count)).tolist())
+
+
+def mb_of(steps: Iterable[Work]) -> np.ndarray:
+    """What each step reads and writes, in MB: weights, inputs and outputs, once."""
+    return np.array([sum(step.features[WEIGHTS:MOVED]) for step in steps])
 
 
 def between(one: np.ndarray, all_: np.ndarray, cores: int, count: int) -> np.ndarray:
