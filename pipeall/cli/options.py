@@ -32,7 +32,7 @@ board_option = click.option(
 units_option = click.option(
     "--units",
     shell_complete=complete.units,
-    help="Components or some of their cores, such as big,little,Bx3; default all real components.",
+    help="Components or some of their cores, such as big,little,Bx3; default all real ones, of equal cores also parts.",
 )
 
 
@@ -214,6 +214,9 @@ def positive_option(*names: str, help: str, default: float | None = None, requir
 
 
 seconds_option = positive_option("--seconds", default=1.0, help="How long each unit, pair and plan is measured.")
+profile_seconds_option = positive_option(
+    "--seconds", help="How long each unit, pair and plan is measured; default 1, in all about a minute for a profile."
+)
 
 
 def given(options: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ..errors import ArgumentError
 from ..files import checkpoint
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
-from ..pipeline.boards.default_plan import NAMED, default_plan, named_plan
+from ..pipeline.boards.default_plan import NAMED, default_plan, named_plan, plan_for_one
 from ..pipeline.boards.models.price_list import PriceList
 from ..pipeline.boards.models.regression import Regression
 from ..pipeline.devices.timings import export_times
@@ -31,9 +31,13 @@ def plan_option(help: str) -> click.Option:
     return click.option("--plan", shell_complete=complete.plans, help=help)
 
 
-def chosen_plan(graph: Graph, board: Board, plan: str | None) -> Plan:
-    """The plan of ``--plan``, or the board's default for this network."""
-    return default_plan(graph, board)[0] if plan is None else read_plan(plan, graph, board)
+def chosen_plan(
+    graph: Graph, board: Board, plan: str | None, frames: int | None = None, *, copies: bool = True
+) -> Plan:
+    """The plan of ``--plan``, or the board's default for this network and so many frames; ``copies`` as for that."""
+    if plan is not None:
+        return read_plan(plan, graph, board)
+    return plan_for_one(graph, board) if frames == 1 else default_plan(graph, board, copies=copies)[0]
 
 
 def read_plan(text: str, graph: Graph, board: Board, profile: Profile | None = None) -> Plan:
@@ -65,6 +69,8 @@ BUSY = (
     "times are longer than the machine alone would take."
 )
 
+SHORT = "To be done in about a minute some parts of the profile ran {shortest:.2g} s; --seconds 1 gives each as much."
+
 
 def load_board(name: str | None) -> Board:
     """This machine, or the model of another board."""
@@ -75,7 +81,7 @@ def measured(
     graph: Graph,
     board: Board,
     units: Sequence[str] | None,
-    seconds: float,
+    seconds: float | None,
     bar: Progress,
     kept: Profile | None = None,
     path: Path | None = None,
@@ -102,10 +108,11 @@ def write_tuning(path: str, quiet: bool) -> None:
 
 def times_lines(profile: Profile, board: Board | None = None) -> list[str]:
     """Lines that say where modelled times are from, and how far off they may be; of measured ones that other programs
-    disturbed, how much."""
+    disturbed, how much, and where parts were shortened."""
     if not profile.modelled:
-        others = profile.about.get("others_cores")
-        return [BUSY.format(what="the profile was measured", cores=others)] if disturbed(others) else []
+        others, shortest = profile.about.get("others_cores"), profile.about.get("shortest_s")
+        lines = [] if shortest is None else [SHORT.format(shortest=shortest)]
+        return lines + ([BUSY.format(what="the profile was measured", cores=others)] if disturbed(others) else [])
     line = f"times of {profile.about.get('board')}: {profile.about.get('times')}"
     if board and board.model and profile.about.get("times") in (Regression.source, PriceList.source):
         errors = {

@@ -38,13 +38,17 @@ def arranged(
     slots: int,
     depth: int | None,
     fault: tuple[int, int] | None,
+    copies: bool,
 ) -> Arrangement:
-    """What runs a network. Arguments as for ``Pipeline``; raises ArgumentError for those that do not go together."""
+    """What runs a network. Arguments as for ``Pipeline``; raises ArgumentError for those that do not go together.
+
+    copies: a plan that nobody gives may be of several lanes, as for ``default_plan``.
+    """
     pictured = graph if input is None else with_picture(graph, input)
     divided = pictured if input and input.apart else graph
     choice = "given"
     if plan is None:
-        plan, choice = default_plan(divided, board, profile)
+        plan, choice = default_plan(divided, board, profile, copies=copies)
     else:
         plan.check_network(divided)
     _check(plan, board, slots, depth, time_scale, fault)

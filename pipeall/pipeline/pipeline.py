@@ -60,9 +60,9 @@ class Pipeline:
     graph : Graph or model
         The network, or the model that it is read from, as for ``load``.
     plan : Plan, str or path, optional
-        A plan, its text, such as ``"G-B-L:3,5"`` or ``"Bx3-Bx1:4"``, or its file. Default: the best of a search in
-        ``profile``, in the board's model, or in the profile that ``pipeall.profile`` made of this network on this
-        machine; without any, all real components with about equal MACs (``choice`` says which).
+        A plan, its text, such as ``"G-B-L:3,5"`` or ``"Bx3-Bx1:4"``, or its file. Default: the pipeline or copies on
+        equal units with most frames, by ``profile``, the board's model, or the profile that ``pipeall.profile`` made of
+        this network on this machine; without any, all real components with about equal MACs (``choice`` says which).
     board : Board, str or path, optional
         Where to run, or what ``Board.load`` takes; default ``Board.detect()``. A board that is not at hand is emulated:
         the stages run here and end no earlier than its model says.
@@ -121,7 +121,7 @@ class Pipeline:
         self._trace: list[StageTrace] = []
         self.board, self._given, self._input = board, graph, input
         options: dict[str, Any] = {"slots": slots, "depth": depth, "fault": env.fault()}
-        self._arrange = partial(arranged, board=board, time_scale=time_scale, **options)
+        self._arrange = partial(arranged, board=board, time_scale=time_scale, copies=not rebalance, **options)
         first = self._arrange(graph, plan, profile, input)
         drift = Drift.of(first.divided, first.plan, board, first.profile) if rebalance else None
         self.choice = first.choice

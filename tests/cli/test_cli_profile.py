@@ -9,6 +9,7 @@ from commands import document, invoke, quick_net, two_clusters
 from pipeall import Board, Profile
 from pipeall.cli.model_argument import ZOO
 from pipeall.files import read_json
+from pipeall.pipeline.boards.default_units import default_units
 from pipeall.pipeline.measuring import profiler
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -44,7 +45,7 @@ def test_profile_is_the_file_and_is_not_measured_again(tmp_path, counted):
     assert {(link["from"], link["to"]) for link in first["links"]} == {("big", "little"), ("little", "big")}
     assert first["about"]["before"]["load"] >= 0 and first["about"]["after"]["load"] >= 0
     counted.clear()
-    second = document("profile", "tiny", "-o", path, *QUICK)
+    second = document("profile", "tiny", "-o", path, "--units", "B,L", *QUICK)
     assert counted == [] and {**second, "about": None} == {**first, "about": None}
     document("profile", "tiny", "-o", path, "--again", "--units", "B", *QUICK)
     assert counted == ["times_alone"] and list(read_json(path, "profile")["units"]) == ["big"]
@@ -72,7 +73,8 @@ def test_profile_goes_on_after_an_interrupt(tmp_path, counted, monkeypatch):
         broken.setattr(profiler, "with_contention", interrupt)
         assert invoke("profile", "tiny", "-o", path, *QUICK).exit_code == 130
     kept = read_json(path, "profile")
-    assert list(kept["units"]) == ["big", "little"] and kept["contention"] == {} and kept["links"] == []
+    assert list(kept["units"]) == default_units(Board.detect(gpu=False))
+    assert kept["contention"] == {} and kept["links"] == []
     counted.clear()
     found = document("profile", "tiny", "-o", path, *QUICK)
     assert sorted(counted) == ["measure", "measure", "with_contention"]

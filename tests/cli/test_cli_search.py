@@ -74,12 +74,13 @@ def test_search_runs_the_best_and_ranks_them_by_what_they_did(tmp_path):
     path = tmp_path / "plan.json"
     found = document("search", "tiny", "--units", "B,L", "--verify", "3", "-o", path, *QUICK)
     rows = found["verified"]
-    assert {row["plan"] for row in rows} == {row["plan"] for row in found["ranked"][:3]}
+    ran = [*found["ranked"][:3], *filter(None, [found["simpler"]])]
+    assert {row["plan"] for row in rows} == {row["plan"] for row in ran}
     behind = [row["period_ms"] for row in rows[1:]]  # the first may be one of fewer stages within the spread
     assert behind == sorted(behind)
     fastest = min(rows, key=lambda row: row["period_ms"])
     assert rows[0]["plan"].count("-") <= fastest["plan"].count("-")
-    predicted = {row["plan"]: row["period_ms"] for row in found["ranked"]}
+    predicted = {row["plan"]: row["period_ms"] for row in ran}
     for row in rows:
         assert row["period_ms"] == pytest.approx(1000 / row["fps"]) and row["frames"] > 0
         assert row["predicted_period_ms"] == predicted[row["plan"]]
@@ -106,9 +107,12 @@ def test_search_tells_that_no_plan_that_ran_keeps_the_limit(tmp_path):
     content["links"] = []
     profile.write_text(json.dumps(content))
     arguments = ("search", "tiny", "--profile", profile, "--max-latency-ms", "0.001", "--verify", "2", *QUICK)
-    assert not document(*arguments, "-o", plan)["within_limit"]
+    found = document(*arguments, "-o", plan)
+    assert not found["within_limit"] and len(found["verified"]) >= 2
     assert json.loads(plan.read_text())["max_latency_ms"] == 0.001
-    assert "none of the 2 plans that ran keeps --max-latency-ms 0.001" in invoke(*arguments).stdout
+    assert (
+        f"none of the {len(found['verified'])} plans that ran keeps --max-latency-ms 0.001" in invoke(*arguments).stdout
+    )
 
 
 @two_clusters
@@ -182,7 +186,7 @@ def test_the_last_line_is_the_answer_and_all_independently_stands_beside_it(tmp_
 def test_units_in_another_precision_that_were_measured_here_run_here(tmp_path):
     document("profile", "tiny", "--units", "B,B@fp32,L", "-o", tmp_path / "profile.json", *QUICK)
     found = document("search", "tiny", "--profile", tmp_path / "profile.json", "--verify", "1", *QUICK)
-    assert len(found["verified"]) == 1
+    assert found["ranked"][0]["plan"] in [row["plan"] for row in found["verified"]]
 
 
 def test_half_precision_is_hinted_at_where_the_board_has_it():

@@ -7,16 +7,19 @@ from types import SimpleNamespace
 import pytest
 from commands import invoke, quick_net, toy_board
 from graphs import frames, small_net
-from profiles import measured_here, quick_part
+from profiles import measured_here, profile_of, quick_part
+from recorded_boards import recorded_files, write_tree
 
 import pipeall
 from pipeall import ArgumentError, Board, Pipeline, Plan
 from pipeall.pipeline.boards.default_plan import BUSY, default_plan
+from pipeall.pipeline.boards.default_units import cores_of, default_units
 from pipeall.pipeline.boards.profile_cache import measured_on, profile_path
 from pipeall.pipeline.measuring.verify import Verified, given_up, ranked, tied
 from pipeall.pipeline.planning.plan import Goal
 from pipeall.pipeline.planning.plan_table import PredictedPlan
-from pipeall.pipeline.planning.predict import Prediction
+from pipeall.pipeline.planning.predict import Prediction, predict
+from pipeall.pipeline.planning.units import Unit
 
 
 @pytest.fixture
@@ -39,15 +42,65 @@ def test_default_plan_of_a_measured_network(net, board, keeping, monkeypatch):
     assert default_plan(net, board)[1].endswith("no profile is kept")
     profile = pipeall.profile(net, board, seconds=0.05)
     plan, why = default_plan(net, board)
-    best = pipeall.search(net, profile, cores={"big": 1, "little": 1}, plans="pipelines").ranked[0]
-    assert (plan, plan.network) == (best.plan, ("quick", 4)) and "by its profile, measured 20" in why
+    best = pipeall.search(net, profile, cores=cores_of(board), plans="pipelines").ranked[0]
+    assert plan in (best.plan, Plan.parse("big+little")) and plan.network == ("quick", 4)
+    assert predict(profile, plan).fps >= best.prediction.fps and "by its profile, measured 20" in why
     with Pipeline(net, board=board) as pipe:
-        assert pipe.plan == best.plan and "by its profile" in repr(pipe)
+        assert pipe.plan == plan and "by its profile" in repr(pipe)
     assert default_plan(small_net(), board)[1].endswith("no profile is kept")  # another network
     one = Board.detect(clusters=[board.component("big").device.cores], gpu=False)
     assert default_plan(net, one)[1].endswith("no profile is kept")  # another board
     monkeypatch.setenv("PIPEALL_TUNE", "off")
     assert default_plan(net, board)[1].endswith("no profile is kept")
+
+
+UNEVEN = [1.0, 1.0, 1.0, 4.0]  # no cut makes equal stages
+
+
+def default_of(net, board, copies=True, **times):
+    return str(default_plan(net, board, profile_of(net, times), copies=copies)[0])
+
+
+def test_copies_on_equal_units_are_a_default_plan_where_they_do_most(net, board):
+    if board.all_cores is None:
+        pytest.skip("cores differ here")
+    equal = {"big": UNEVEN, "little": UNEVEN}
+    assert default_of(net, board, **equal, cpu=UNEVEN) == "big+little"
+    assert default_of(net, board, **equal, cpu=UNEVEN, copies=False) == "big-little:3"
+    assert default_of(net, board, **equal, cpu=[0.5] * 4) == "cpu"
+    thrice = [3 * ms for ms in UNEVEN]  # copies would do more, but a frame takes three times as long on one
+    assert default_of(net, board, big=UNEVEN, little=thrice) == "little-big:1"
+
+
+def test_copies_take_all_cores_of_a_component(net, board):
+    four = Board([replace(board.component("big").device.cluster, cores=(-1,) * 4)], gpu=False)
+    times = {"big": UNEVEN, "bigx2": [1.5 * ms for ms in UNEVEN], "bigx1": [2 * ms for ms in UNEVEN]}
+    assert default_of(net, four, **times) == "4*bigx1"
+    del times["bigx1"]
+    assert default_of(net, four, **times) == "2*bigx2"
+    with Pipeline(net, board=four, profile=profile_of(net, times)) as pipe:
+        assert str(pipe.plan) == "2*bigx2" and len(list(pipe.map(frames(net, 9)))) == 9
+
+
+def test_what_rebalances_has_no_copies(net, board):
+    profile = replace(measured_here(net, board), units=profile_of(net, dict(big=UNEVEN, little=UNEVEN)).units)
+    with Pipeline(net, board=board, profile=profile, rebalance=True) as pipe:
+        assert str(pipe.plan) == "big-little:3"
+
+
+@pytest.mark.parametrize(
+    "machine, units",
+    [
+        ("x86_vm_2_cores", ["big", "little", "cpu"]),
+        ("raspberry_pi_4", ["big", "little", "cpu", "cpux1", "cpux2"]),
+        ("vim3", ["big", "little"]),
+        ("rk3588", ["big", "little"]),
+    ],
+)
+def test_default_units_of_machines(machine, units, tmp_path):
+    there = Board.detect(gpu=False, root=write_tree(recorded_files(machine), tmp_path))
+    assert default_units(there) == units
+    assert cores_of(there).keys() == {Unit.parse(unit).component for unit in units}
 
 
 def test_a_disturbed_profile_is_told(net, board, keeping, recwarn):
@@ -98,7 +151,13 @@ def test_the_command_line_takes_the_same_plan(net, board, keeping, monkeypatch):
     path = profile_path(net, board)
     path.parent.mkdir(parents=True)
     measured_here(net, board, big=1.0, little=100.0).save(path)
-    assert str(chosen_plan(net, board, None)) == "big"
+    for count in (1, 2, None):
+        assert str(chosen_plan(net, board, None, count)) == "big"
+    measured_here(net, board, big=1.0, little=1.0).save(path)
+    assert str(chosen_plan(net, board, None, 2)) in ("big-little:2", "big+little")
+    assert str(chosen_plan(net, board, None, 1)) == "big"
+    path.unlink()
+    assert str(chosen_plan(net, board, None, 1)) == board.default_component
     assert str(chosen_plan(net, board, "B-L")) == str(Plan.balanced(["B", "L"], net))
 
 
@@ -148,7 +207,7 @@ def test_units_of_any_precision_and_all_cores_are_measured_here(net, board, unit
 def test_plans_of_another_precision_and_of_all_cores_run_to_make_sure(net, board):
     found = pipeall.search(net, measured_here(net, board, **{"big@mixed": 0.1, "little": 0.1}), units=["B@mixed", "L"])
     ran = pipeall.verify(found, board, top=2, seconds=0.05)
-    assert {row.plan for row in ran.rows} == {choice.plan for choice in found.ranked[:2]}
+    assert {row.plan for row in ran.rows} == {choice.plan for choice in (*found.ranked[:2], found.simpler) if choice}
     found = pipeall.search(net, measured_here(net, board, cpu=0.1))
     assert str(pipeall.verify(found, board, seconds=0.05).best) == "cpu"
 
@@ -157,15 +216,19 @@ def test_verify_runs_the_best_plans(net, board):
     found = pipeall.search(net, measured_here(net, board, big=0.1, little=0.1), plans="pipelines")
     turns = []
     verified = pipeall.verify(found, board, top=3, seconds=0.05, progress=lambda *turn: turns.append(turn))
-    assert turns[-1] == ("verifying", 20, 20) and len(turns) == 20
-    assert len(verified.rows) == 3 and not verified.refused and verified.within_limits
+    plans = [choice.plan for choice in found.ranked[:3]]
+    plans += [] if found.simpler.plan in plans else [found.simpler.plan]
+    count = 5 * (len(plans) + 1)
+    assert turns[-1] == ("verifying", count, count) and len(turns) == count
+    assert len(verified.rows) == len(plans) and not verified.refused and verified.within_limits
     first, *others = verified.rows  # the first may have fewer stages than one as fast within the spread
     rates = [row.fps for row in others]
     assert rates == sorted(rates, reverse=True) and verified.best == first.plan
     assert len(first.plan.units) <= len(max(verified.rows, key=lambda row: row.fps).plan.units)
-    assert {row.plan for row in verified.rows} == {choice.plan for choice in found.ranked[:3]}
+    assert {row.plan for row in verified.rows} == set(plans)
     assert str(verified.best) in repr(verified) and "measured" in repr(verified.rows[0])
-    assert verified.parallel.plan == found.parallel.plan and verified._repr_html_().count("<tr>") == 4
+    assert verified.parallel.plan == found.parallel.plan
+    assert verified._repr_html_().count("<tr>") == 1 + len(plans)
 
 
 def test_verify_knows_the_limits_of_the_search(net, board):

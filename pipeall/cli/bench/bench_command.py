@@ -12,7 +12,7 @@ from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...pipeline.boards import machine
 from ...pipeline.boards.board import Board
-from ...pipeline.boards.profile_cache import real_components
+from ...pipeline.boards.default_units import real_components
 from ...pipeline.measuring.comparison import averages, compare_modes
 from ...pipeline.measuring.trial import compare
 from ...pipeline.planning.plan import Plan
@@ -146,8 +146,7 @@ def _trace(path: str, graph: Graph, board: Board, plan: str, seconds: float, tim
 def _components(board: Board, text: str | None) -> list[str]:
     """Those that are named, else all real ones; and where their cores are equal "cpu", which is all cores at once."""
     if text is None:
-        real, whole = real_components(board), board.default_component
-        return [*real, whole] if sum(overlap(name, whole) for name in real) > 1 else real
+        return list(dict.fromkeys([*real_components(board), *filter(None, [board.all_cores])]))
     names = [Unit.parse_whole(word) for word in text.split(",")]
     if len(set(names)) != len(names):
         raise ArgumentError(f"--components {text}: expected distinct components")

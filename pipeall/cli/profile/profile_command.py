@@ -14,6 +14,7 @@ from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.onnx.read.inputs import Shapes
 from ...pipeline.boards.board import Board
+from ...pipeline.boards.default_units import real_components
 from ...pipeline.boards.models.board_model import BoardModel
 from ...pipeline.boards.profile_cache import measured_on
 from ...pipeline.planning.profile import Profile, UnitTimes
@@ -26,7 +27,7 @@ from ..options import (
     json_option,
     model_options,
     models_argument,
-    seconds_option,
+    profile_seconds_option,
     units_option,
 )
 from ..output import print_json, progress
@@ -62,7 +63,7 @@ def profile() -> None:
     "-o", "--output", help="Written after each part, and resumed; for several networks it is a folder.", folder=True
 )
 @units_option
-@seconds_option
+@profile_seconds_option
 @click.option("--again", is_flag=True, help="Measure all of it, whatever --output has.")
 @board_option
 @file_option("--save-board", help="Also write a board model of this machine, for --board.")
@@ -73,7 +74,7 @@ def profile_model(
     models: tuple[str, ...],
     output: str | None,
     units: str | None,
-    seconds: float,
+    seconds: float | None,
     again: bool,
     board: str | None,
     save_board: str | None,
@@ -88,8 +89,8 @@ def profile_model(
     pipeall profile squeezenet -o squeezenet.json
     pipeall profile model squeezenet -o squeezenet.json
     """
-    names = unit_names(units)
     there = _board(board, save_board)
+    names = unit_names(units) or (real_components(there) if save_board else None)
     graphs = [load_model(model, input_shape, finer) for model in models]
     paths = _files(output, graphs)
     profiles = _profiles(graphs, there, names, seconds, paths, again)
@@ -128,7 +129,7 @@ def _profiles(
     graphs: Sequence[Graph],
     board: Board,
     units: Sequence[str] | None,
-    seconds: float,
+    seconds: float | None,
     files: Sequence[Path | None],
     again: bool,
 ) -> list[Profile]:

@@ -103,20 +103,22 @@ def run(
     pipeall run net.onnx cat.jpg --preprocess caffe --plan G-B-L:3,5
 
     A SOURCE is a photo, a folder of photos, a video file, camera:0 (or camera:0:1280x720), or rtsp://... The default
-    plan is the best by the network's profile, or one of equal MACs. SIGHUP reads model and plan again.
+    plan is the fastest by the network's profile, or one of equal MACs; for one photo, the fastest component. SIGHUP
+    reads model and plan again.
     """
     inputs = sources.find(words, recursive)
     _check_apart(trace, [model, *(source.name for source in inputs)])
     pixels = pixels_given(reading)
     board = Board.detect()
+    drop = drop or ("oldest" if any(source.kind == "live" for source in inputs) else "none")
+    frames = sources.Frames(inputs, repeat, None if strict else _tell, paced=drop == "oldest")
 
     def chosen() -> Choice:
         graph = load_model(model, _input_shape(input_shape, pixels.get("size")), finer)
-        return Choice(graph, reader(graph, given(reading, TASK), pixels), chosen_plan(graph, board, plan))
+        its_plan = chosen_plan(graph, board, plan, frames.total, copies=not rebalance)
+        return Choice(graph, reader(graph, given(reading, TASK), pixels), its_plan)
 
     graph, read, first = chosen()
-    drop = drop or ("oldest" if any(source.kind == "live" for source in inputs) else "none")
-    frames = sources.Frames(inputs, repeat, None if strict else _tell, paced=drop == "oldest")
     with ExitStack() as open_files:
         outputs: list[HandOn] = [open_files.enter_context(Drawing(draw, inputs))] if draw else []
         page = open_files.enter_context(LivePage(view)) if view else None

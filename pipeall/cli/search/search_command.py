@@ -14,10 +14,10 @@ from ...graph.ir import Graph
 from ...graph.onnx.read.inputs import Shapes
 from ...pipeline.boards import machine
 from ...pipeline.boards.board import Board
+from ...pipeline.boards.default_units import real_components
 from ...pipeline.measuring.comparison import likely
 from ...pipeline.measuring.exhaustive import open_measurements
 from ...pipeline.measuring.precision import Allowed, allowed_precisions
-from ...pipeline.measuring.profiler import real_units
 from ...pipeline.measuring.search_run import Outcome, Request, half_precision, run_search
 from ...pipeline.measuring.trial import random_frame
 from ...pipeline.measuring.verify import VERIFIED, Verified
@@ -36,13 +36,15 @@ from ..options import (
     model_options,
     positive_option,
     profile_option,
-    seconds_option,
+    profile_seconds_option,
     units_option,
 )
 from ..output import print_json, progress, tracked
 from ..plans import load_board, measured, unit_names
 from ..tables import print_text
 from .search_text import halves_lines, precision_lines, result_line, show
+
+PLAN_S = 1.0  # that each plan runs, unless it is said
 
 
 @click.command(cls=Command)
@@ -80,9 +82,12 @@ from .search_text import halves_lines, precision_lines, result_line, show
 )
 @click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="How many plans to show.")
 @click.option(
-    "--verify", "verified", type=click.IntRange(0), help=f"How many of them to run; default {VERIFIED}, of a model 0."
+    "--verify",
+    "verified",
+    type=click.IntRange(0),
+    help=f"How many to run, beside the best of fewer stages; default {VERIFIED}, of a model 0.",
 )
-@seconds_option
+@profile_seconds_option
 @file_option("--plot", help="Draw latency against throughput as PNG.")
 @file_option("--measure-all", "all_path", help="Run every configuration of the units, keep what was measured here.")
 @model_options
@@ -104,7 +109,7 @@ def search(
     stages: int,
     top: int,
     verified: int | None,
-    seconds: float,
+    seconds: float | None,
     plot: str | None,
     all_path: str | None,
     input_shape: Shapes | None,
@@ -135,7 +140,7 @@ def search(
     every = open_measurements(all_path, graph, there) if all_path else None
     choice = _allowed(graph, there, unit_names(units), precisions, max_error) if precisions else None
     names = list(choice.units) if choice else unit_names(units)
-    asked = Request(goal, max_memory_mb, names, plans, floating, stages, top, verified, every, seconds)
+    asked = Request(goal, max_memory_mb, names, plans, floating, stages, top, verified, every, seconds or PLAN_S)
     with progress() as bar:
         profile = given or measured(graph, there, names, seconds, bar)
         with tracked(bar, graph.name) as show_progress:
@@ -179,7 +184,7 @@ def _allowed(
     graph: Graph, board: Board, units: list[str] | None, precisions: Sequence[str], max_error: float | None
 ) -> Allowed:
     """The units in these precisions, as they do on one frame of noise."""
-    return allowed_precisions(graph, units or real_units(board), precisions, board, frames=[random_frame(graph)],
+    return allowed_precisions(graph, units or real_components(board), precisions, board, frames=[random_frame(graph)],
                    max_error=max_error)  # fmt: skip
 
 

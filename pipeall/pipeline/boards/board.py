@@ -128,9 +128,16 @@ class Board:
         return MappingProxyType(self._present | self._others[0])
 
     @property
+    def all_cores(self) -> str | None:
+        """The component that has all cores where they are equal; None where they differ, or are modelled."""
+        if not self._clusters or not equal(self._clusters):
+            return None
+        return WHOLE if len(self._clusters) > 1 else self._clusters[0].name
+
+    @property
     def default_component(self) -> str:
         """The default unit of a whole network: all cores where they are equal, else the fastest cluster."""
-        return WHOLE if self._clusters and equal(self._clusters) else next(iter(self._present))
+        return self.all_cores or next(iter(self._present))
 
     def __repr__(self) -> str:
         known = dict(self._present)

@@ -17,16 +17,12 @@ from ...graph.ir import Graph
 from ..planning.profile import Profile, crossing_bytes
 from ..planning.units import components, overlap, traits_of
 from .board import Board
+from .default_units import default_units
 from .machine import describe
 
 KIND = "profile"
 
 log = logging.getLogger(__name__)
-
-
-def real_components(board: Board) -> list[str]:
-    """Names of the components that are no stand-in."""
-    return [component.name for component in board.components.values() if not component.stand_in]
 
 
 def measured_on(profile: Profile, board: Board) -> bool:
@@ -45,8 +41,8 @@ def measured_on(profile: Profile, board: Board) -> bool:
 
 
 def store(profile: Profile, graph: Graph, board: Board) -> None:
-    """Caches a profile that knows every real component of this machine; one that cannot be written is not cached."""
-    if profile.modelled or not env.tune() or not set(real_components(board)) <= set(profile.units):
+    """Caches a profile that knows all default units of this machine; one that cannot be written is not cached."""
+    if profile.modelled or not env.tune() or not set(default_units(board)) <= set(profile.units):
         return
     path = profile_path(graph, board)
     try:

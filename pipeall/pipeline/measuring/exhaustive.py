@@ -13,7 +13,7 @@ from ...graph.ir import Graph
 from ...journal import Journal
 from ...progress import Progress, silent
 from ..boards.board import Board
-from ..boards.default_plan import cores_of
+from ..boards.default_units import cores_of
 from ..boards.machine import describe
 from ..planning.plan import Plan
 from ..planning.profile import crossing_bytes

@@ -7,10 +7,11 @@ hand-over costs is in ``links.py``.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
-from itertools import combinations_with_replacement, islice
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement, islice, permutations
 from math import inf
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from ...graph.partition import subgraph
 from ...progress import Progress, silent
 from ..boards import machine
 from ..boards.board import Board, board_of
+from ..boards.default_units import default_units
 from ..boards.profile_cache import store
 from ..devices.device import unsupported_groups
 from ..lane import LOG_FRAMES
@@ -41,6 +43,7 @@ ROUNDS = 3  # units that are compared take turns so often
 WARM_UP = 3  # frames: the first touches every page of weights, caches and clocks settle after it
 LEAST = 4  # rounds a turn: every unit runs a frame in each, in the inner ones while no other can have ended its turn
 MAX_SECONDS = 86400.0
+PART_S, ALL_S = 1.0, 60.0  # of a part, and of all together, unless it is said how long a part runs
 MOST = LOG_FRAMES // (ROUNDS + 1)  # frames a turn: the trace keeps those of all turns
 
 
@@ -48,7 +51,7 @@ MOST = LOG_FRAMES // (ROUNDS + 1)  # frames a turn: the trace keeps those of all
     graph=network,
     board=board_of,
     units=optional(several(text, "a list of units")),
-    seconds=number(0, MAX_SECONDS),
+    seconds=optional(number(0, MAX_SECONDS)),
     kept=optional(profile_of),
     checkpoint=function,
     progress=function,
@@ -58,14 +61,14 @@ def profile(
     board: Board | str | Path | None = None,
     units: Sequence[str] | None = None,
     *,
-    seconds: float = 1.0,
+    seconds: float | None = None,
     kept: Profile | None = None,
     checkpoint: Callable[[Profile], None] = lambda profile: None,
     progress: Progress = silent,
 ) -> Profile:
     """The profile of a network on a board: measured here, or what the board's model says where it has one.
 
-    A profile of all real components goes to the cache: default plans come from it. A unit that cannot run the whole
+    A profile of all default units goes to the cache: default plans come from it. A unit that cannot run the whole
     network is tried group by group; what it cannot run is marked with the reason.
 
     Parameters
@@ -76,9 +79,10 @@ def profile(
         Default ``Board.detect()``.
     units : sequence of str, optional
         Such as ["big", "little"] or ["bigx3", "bigx1", "gpu"]. Default: all components but a stand-in for a GPU, in
-        their default precision.
-    seconds : float
-        How long each unit and each pair runs; a few frames at least, a thousand a turn at most.
+        their default precision; where all cores are equal also all of them at once, one, and of four or more also two.
+    seconds : float, optional
+        How long each unit and each pair runs; a few frames at least, a thousand a turn at most. Default: 1, or less
+        where all parts together would take more than a minute: ``about["shortest_s"]``.
     kept : Profile, optional
         A profile to resume: what it has is not measured again, and where it is from is ``about["earlier"]``.
     checkpoint : callable
@@ -100,24 +104,26 @@ def profile(
     """
     if board.model is not None:
         return board.model.profile(graph, units)
-    if units is None:
-        units = real_units(board)
-    plans = [Plan.single(unit) for unit in units]
+    plans = [Plan.single(unit) for unit in (default_units(board) if units is None else units)]
     for plan in plans:
         board.units(plan)  # raises for what the board does not have
     names = list(dict.fromkeys(plan.units[0] for plan in plans))
-    about = machine.describe(board) | {"seconds": seconds, "before": machine.state(board)}
+    most_s = PART_S if seconds is None else seconds
+    about = machine.describe(board) | {"seconds": most_s, "before": machine.state(board)}
     if kept is None:
         groups = tuple(group.name for group in graph.groups)
         current = Profile(graph.name, groups, crossing_bytes(graph), {}, about=about)
     else:
         kept.check_network(graph)
         current, about = kept, about | {"earlier": dict(kept.about)}
-    parts, others = list(missing_parts(graph, board, names, current, seconds)), []
+    parts, others, begin = list(missing_parts(graph, board, names, current)), [], time.monotonic()
     for done, (what, measure) in enumerate(parts):
         progress(what, done, len(parts))
+        part_s = part_seconds(time.monotonic() - begin, len(parts) - done) if seconds is None else seconds
+        if part_s < most_s:
+            about["shortest_s"] = min(part_s, about.get("shortest_s", part_s))
         with BackgroundLoad() as beside:
-            current = measure(current)
+            current = measure(current, part_s)
         others += [] if beside.cores is None else [beside.cores]
         current = replace(
             current, about=about | {"after": machine.state(board), "others_cores": max(others, default=None)}
@@ -127,45 +133,45 @@ def profile(
     return current
 
 
-def real_units(board: Board) -> list[str]:
-    """All components of a board but a stand-in for a GPU."""
-    return [part.name for part in board.components.values() if not part.device.stand_in]
+def part_seconds(spent: float, left: int) -> float:
+    """How long a part runs, with so many left: half of its share of the time. Starting takes the rest."""
+    return min(PART_S, max(0.0, (ALL_S - spent) / left / 2))
 
 
-def missing_parts(
-    graph: Graph, board: Board, units: Sequence[str], have: Profile, seconds: float
-) -> Iterator[tuple[str, Callable[[Profile], Profile]]]:
-    """What is missing in ``have``: a text, and a function that adds it to a profile."""
+Part = Callable[[Profile, float], Profile]  # adds what it measures, for so many seconds
 
-    def alone(unit: str) -> Callable[[Profile], Profile]:
-        return lambda current: replace(current, units={**current.units, unit: times_alone(graph, board, unit, seconds)})
 
-    def pair(first: str, second: str) -> Callable[[Profile], Profile]:
-        return lambda current: with_contention(graph, board, current, first, second, seconds)
+def missing_parts(graph: Graph, board: Board, units: Sequence[str], have: Profile) -> Iterator[tuple[str, Part]]:
+    """What is missing in ``have``: a text, and a function that measures it."""
 
-    def link(sender: str, receiver: str) -> Callable[[Profile], Profile]:
-        ends = (sender, receiver)
-        return lambda current: replace(current, links={**current.links, ends: links.measure(board, sender, receiver)})
+    def alone(unit: str) -> Part:
+        return lambda now, seconds: replace(now, units={**now.units, unit: times_alone(graph, board, unit, seconds)})
+
+    def pair(first: str, second: str) -> Part:
+        return lambda now, seconds: with_contention(graph, board, now, first, second, seconds)
+
+    def link(*ends: str) -> Part:
+        return lambda now, seconds: replace(now, links={**now.links, ends: links.measure(board, *ends)})
 
     for unit in units:
         if unit not in have.units:
             yield f"{unit} alone", alone(unit)
     able = [unit for unit in units if not (unit in have.units and have.units[unit].refused)]
     for first, second in combinations_with_replacement(able, 2):
-        if _coexist(board, first, second) and second not in have.contention.get(first, {}):
+        if fitting(board, first, second) and second not in have.contention.get(first, {}):
             yield f"{first} beside {second}", pair(first, second)
     for sender, receiver in links.ends(board, list(dict.fromkeys(unit.whole for unit in units))):
         if (sender, receiver) not in have.links:
             yield f"{sender} to {receiver}", link(sender, receiver)
 
 
-def _coexist(board: Board, first: Unit, second: Unit) -> bool:
-    """Whether the two can run at once: other components, or cores enough of the same."""
-    if first.component != second.component:
-        return not overlap(first.component, second.component)
-    return None not in (first.cores, second.cores) and first.cores + second.cores <= len(
-        board.component(first.whole).device.cores
-    )
+def fitting(board: Board, unit: Unit, other: Unit) -> int:
+    """How many units ``other`` can run beside one ``unit``: of its component as many as its cores left allow."""
+    if unit.component != other.component:
+        return int(not overlap(unit.component, other.component))
+    if None in (unit.cores, other.cores):
+        return 0
+    return (board.component(unit.whole).device.width - unit.cores) // other.cores
 
 
 def times_alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTimes:
@@ -200,71 +206,98 @@ def unit_times(rows: np.ndarray) -> UnitTimes:
     return UnitTimes(tuple(middle.tolist()), tuple(((high - low) / 2).tolist()))
 
 
+@dataclass(frozen=True, slots=True)
+class Company:
+    """Plans in which a unit runs beside ``others`` units of one kind; only its own stages count."""
+
+    plans: tuple[Plan, ...]
+    others: int
+
+
 def with_contention(graph: Graph, board: Board, known: Profile, first: Unit, second: Unit, seconds: float) -> Profile:
     """The profile with what two units slow each other down by, ``seconds`` in all.
 
     First each runs the whole network, as lanes do; then each a part of it, as stages of a pipeline do: there only the
-    rest of the network is beside a group, which may read much more of the memory than the whole, or much less. Nothing
-    is added where one of them cannot run the whole network.
+    rest of the network is beside a group, which may read much more of the memory than the whole, or much less. Units of
+    one component fill its cores, and each of them causes an equal part of that. Nothing is added where one of them
+    cannot run the whole network.
     """
-    pair = (first, second)
-    if any(known.units[unit].refused for unit in pair):
+    if any(known.units[unit].refused for unit in (first, second)):
         return known
-    unknown = np.ones(len(graph.groups))
-    lanes = _slowdowns(graph, board, pair, [Plan.parallel(pair)], seconds / 2, dict.fromkeys(pair, unknown))
-    known = replace(known, contention=_with(known.contention, pair, lanes))
-    if not _can_share(graph, pair):
+    more, fewer = fitting(board, first, second), fitting(board, second, first)
+    beside = {
+        first: Company((Plan.parallel([first] + [second] * more),), more),
+        second: Company((Plan.parallel([first] * fewer + [second]),), fewer),
+    }
+    lanes = _slowdowns(graph, board, beside, seconds / 2, dict.fromkeys(beside, np.ones(len(graph.groups))))
+    known = replace(known, contention=_with(known.contention, lanes))
+    if not (beside := stages_of(graph, known, beside)):
         return known
-    halves = [even_halves(known, order) for order in dict.fromkeys((pair, pair[::-1]))]
-    stages = _slowdowns(graph, board, pair, halves, seconds / 2, lanes)
-    return replace(known, same_pipeline=_with(known.same_pipeline, pair, stages))
+    stages = _slowdowns(graph, board, beside, seconds / 2, lanes)
+    return replace(known, same_pipeline=_with(known.same_pipeline, stages))
 
 
-def _with(table: Factors, pair: Sequence[str], slowdowns: Mapping[str, np.ndarray]) -> Factors:
-    """The table with what each of the two takes beside the other."""
-    added = {unit: dict(row) for unit, row in table.items()}
-    for unit, other in (pair, pair[::-1]):
-        added.setdefault(unit, {})[other] = tuple(slowdowns[unit].tolist())
-    return added
-
-
-def _can_share(graph: Graph, pair: Sequence[Unit]) -> bool:
-    """Whether the two can be the stages of a pipeline."""
-    return len(graph.groups) > 1 and may_be_neighbours(*(unit.component for unit in pair))
+def stages_of(graph: Graph, known: Profile, beside: Mapping[Unit, Company]) -> dict[Unit, Company]:
+    """The same as stages of a pipeline: equal units all in one, two others in either order, of more others none."""
+    groups, most = len(graph.groups), max(company.others for company in beside.values())
+    if groups == 1:
+        return {}
+    if len(beside) == 1:
+        (unit,), stages = beside, min(most + 1, groups)
+        return {unit: Company((even_parts(known, unit, stages),), stages - 1)}
+    if most > 1 or not may_be_neighbours(*(unit.component for unit in beside)):
+        return {}
+    halves = tuple(even_halves(known, order) for order in permutations(beside))
+    return {unit: Company(halves, 1) for unit in beside}
 
 
 def even_halves(known: Profile, order: Sequence[str]) -> Plan:
     """The pipeline whose two stages take about as long; the group at its middle floats, so that neither has to wait."""
     first, second = (np.array(known.units[unit].ms) for unit in order)
     middle = int(np.argmax(first.cumsum() >= second.sum() - second.cumsum()))
-    early, late = max(middle, 1), min(middle + 1, len(first) - 1)
-    return Plan.pipeline(order, [(early, late) if early < late else late])
+    return Plan.pipeline(order, [_floating(middle, 1, len(first) - 1)])
+
+
+def even_parts(known: Profile, unit: str, stages: int) -> Plan:
+    """The same of equal units: the group at the end of each part floats."""
+    done, cuts = np.cumsum(known.units[unit].ms), [(0, 0)]
+    for behind in range(stages - 1, 0, -1):  # stages after the cut
+        end = int(np.argmax(done >= done[-1] * (1 - behind / stages)))
+        cuts.append(_floating(end, cuts[-1][1] + 1, len(done) - behind))
+    return Plan.pipeline([unit] * stages, cuts[1:])
+
+
+def _floating(group: int, least: int, most: int) -> tuple[int, int]:
+    """The cuts before and behind a group, as near as these bounds allow; equal ones do not float."""
+    return min(max(group, least), most), min(max(group + 1, least), most)
+
+
+def _with(table: Factors, slowdowns: Mapping[Unit, np.ndarray]) -> Factors:
+    """The table with what each of two units, or equal ones, takes beside the other."""
+    added = {unit: dict(row) for unit, row in table.items()}
+    for unit, other in zip(slowdowns, reversed(slowdowns), strict=True):
+        added.setdefault(unit, {})[other] = tuple(slowdowns[unit].tolist())
+    return added
 
 
 def _slowdowns(
-    graph: Graph,
-    board: Board,
-    pair: Sequence[str],
-    plans: Sequence[Plan],
-    seconds: float,
-    unknown: Mapping[str, np.ndarray],
-) -> dict[str, np.ndarray]:
-    """Per unit and group, how many times as long it takes in the plans as alone, at least 1: medians, in turns.
+    graph: Graph, board: Board, beside: Mapping[Unit, Company], seconds: float, unknown: Mapping[Unit, np.ndarray]
+) -> dict[Unit, np.ndarray]:
+    """Per unit and group, how many times as long it takes by each of the others: medians, in turns, at least 1.
 
-    ``unknown`` where it took no time in one of them.
+    ``unknown`` where it took no time in one of its plans.
     """
-    units = dict.fromkeys(pair)
-    singles = [Plan.single(unit) for unit in units]
+    singles = [Plan.single(unit) for unit in beside]
+    plans = list(dict.fromkeys(plan for company in beside.values() for plan in company.plans))
     traced = traced_rows(graph, [*singles, *plans], board, seconds)
-    rows: dict[str, list[np.ndarray]] = {unit: [] for unit in units}
-    for plan, parts in zip(plans, traced[len(singles) :], strict=True):
-        for unit, part in zip(plan.units, parts, strict=True):
-            rows[unit].append(part)
+    of_plan = dict(zip(plans, traced[len(singles) :], strict=True))
     slowdowns = {}
-    for unit, alone in zip(units, map(_middle, traced), strict=False):
-        loaded = _middle(rows[unit])
+    for (unit, company), alone in zip(beside.items(), map(_middle, traced), strict=False):
+        stages = [pair for plan in company.plans for pair in zip(plan.units, of_plan[plan], strict=True)]
+        loaded = _middle([rows for name, rows in stages if name == unit])
         known = (alone > 0) & (loaded > 0)
-        slowdowns[unit] = np.maximum(np.divide(loaded, alone, out=unknown[unit].copy(), where=known), 1.0)
+        longer = np.divide(loaded, alone, out=np.ones(len(alone)), where=known)
+        slowdowns[unit] = np.where(known, np.maximum(longer, 1.0) ** (1 / company.others), unknown[unit])
     return slowdowns
 
 

@@ -17,8 +17,8 @@ from ...graph.ir import Graph
 from ...progress import Progress, silent
 from ..boards import machine
 from ..boards.board import Board
+from ..boards.default_units import real_components
 from ..boards.models.board_model import BoardModel
-from ..boards.profile_cache import real_components
 from ..planning.plan import Plan
 from ..planning.predict import predict
 from ..planning.profile import Link, Profile, crossing_bytes, disturbed

@@ -12,7 +12,7 @@ from ...journal import Journal
 from ...progress import Progress, silent
 from ..boards import machine
 from ..boards.board import Board
-from ..boards.default_plan import cores_of
+from ..boards.default_units import cores_of
 from ..boards.profile_cache import measured_on
 from ..planning.explain import Explanation, explain
 from ..planning.plan import Goal

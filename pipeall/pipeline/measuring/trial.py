@@ -146,9 +146,9 @@ def compare(
     ]
 
 
-def random_frame(graph: Graph) -> dict[str, np.ndarray]:
+def random_frame(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
     """One frame of noise, the same each time; where a picture enters, the example."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     pictures = pictures_of(graph)
     return {
         tensor.name: EXAMPLE_WORDS if tensor.name in pictures else _noise(random, tensor) for tensor in graph.inputs

@@ -163,7 +163,8 @@ def verify(
     seconds: float = 2.0,
     progress: Progress = silent,
 ) -> Verification:
-    """Runs the best plans of a search side by side on this machine, and all components independently beside them.
+    """Runs the best plans of a search side by side on this machine, and beside them the best of fewer stages than the
+    first has, and all components independently.
 
     Parameters
     ----------
@@ -172,7 +173,7 @@ def verify(
     board
         Default ``Board.detect()``.
     top
-        How many of ``result.ranked`` run.
+        How many of ``result.ranked`` run, beside ``result.simpler``.
     seconds
         That each runs, in five turns.
     progress
@@ -193,10 +194,13 @@ def verify(
     if board.model is not None or not measured_on(result.profile, board):
         raise ArgumentError("verify: expected a search in a profile that was measured on this machine")
     goal = result.goal
-    best = result.ranked[:top]
-    plans = [choice.plan for choice in best]
-    choices = [*best, *([result.parallel] if result.parallel and result.parallel.plan not in plans else [])]
-    ran, refused = run_choices(result.graph, choices, board, seconds=seconds, queue=goal.queue, progress=progress)
+    choices = {choice.plan: choice for choice in (*result.ranked[:top], result.simpler) if choice}
+    plans = list(choices)
+    if result.parallel:
+        choices.setdefault(result.parallel.plan, result.parallel)
+    ran, refused = run_choices(
+        result.graph, list(choices.values()), board, seconds=seconds, queue=goal.queue, progress=progress
+    )
     rows = [row for row in ran if row.plan in plans]
     if not rows:
         raise PipeallError(refused[str(result.best)])

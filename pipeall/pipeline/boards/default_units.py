@@ -1,0 +1,34 @@
+"""The units that plans may have where nobody names any: components, and single cores where all are equal."""
+
+from __future__ import annotations
+
+from ..planning.units import Unit, traits_of
+from .board import Board
+
+SMALL = (1, 2)  # cores of a unit beside those of whole components: with them no division of four cores is missing
+
+
+def real_components(board: Board) -> list[str]:
+    """Names of the components that are no stand-in."""
+    return [component.name for component in board.components.values() if not component.stand_in]
+
+
+def default_units(board: Board) -> list[Unit]:
+    """All real components; on a machine of equal cores also all cores at once, one, and of four or more also two.
+
+    Copies or stages of single cores may gain more there than threads do. Two components of one core each are the single
+    ones themselves.
+    """
+    real = real_components(board)
+    if board.all_cores is None:
+        return [Unit.parse(name) for name in real]
+    whole = Unit.parse(board.all_cores)
+    count, clusters = board.component(whole).device.width, sum(traits_of(name).cores for name in real)
+    some = [Unit(whole.component, cores) for cores in SMALL if 2 * cores <= count and count > clusters]
+    return list(dict.fromkeys([*map(Unit.parse, real), whole, *some]))
+
+
+def cores_of(board: Board) -> dict[str, int]:
+    """How many cores each component has, where it has cores to choose from."""
+    names = dict.fromkeys([*board.components, *filter(None, [board.all_cores])])
+    return {name: board.component(name).device.width for name in names if traits_of(name).cores}
