@@ -24,6 +24,8 @@ UNO_Q = {
     "big@int8": {"googlenet": 281.6 / 406.1, "mobilenet": 123.7 / 175.6, "resnet50": 591.3 / 851.6,
                  "squeezenet": 78.2 / 124.1},
 }  # fmt: skip
+# MobileNet in halves on the RK3566's own caches and memory, ms: one run of tools/board_models/price.py
+RK3566_MOBILENET = 48.44
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +70,11 @@ def test_one_core_of_a_uno_q_is_told_by_an_rk3399s(rows):
     ]
     # both of the two cores may be off, of which one is carried over
     assert len(off) == 8 and np.mean(np.array(off) <= DEVIATIONS * np.hypot(CLOCK_IN_ORDER, CLOCK_IN_ORDER)) >= 0.8
+
+
+def test_an_rk3566_is_told_by_an_rk3588s_little_core(rows):
+    told = totals(priced_cores.steps("rk3566", rows))["big@fp16", "mobilenet"]
+    assert abs(np.log(told / RK3566_MOBILENET)) <= DEVIATIONS * CLOCK_IN_ORDER
 
 
 @pytest.mark.parametrize("ratios", [priced_cores.A720, priced_cores.A720_INT8], ids=["floats", "integers"])

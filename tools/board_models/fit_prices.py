@@ -235,7 +235,7 @@ def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list
         for unit, soc in entry.socs.items()
     ]
     shares += [
-        f"{unit}: inferred, nobody published several threads of it; as those of {clusters[soc].core.like}"
+        f"{unit}: inferred, as those of {clusters[soc].core.like}"
         for unit, soc in entry.socs.items()
         if clusters[soc].like
     ]
