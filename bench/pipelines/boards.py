@@ -25,7 +25,7 @@ from pipeall.pipeline.boards.models.price_list import PriceList
 from pipeall.pipeline.measuring.comparison import MODES, SEARCHES, baselines
 from pipeall.pipeline.measuring.footprint import footprint
 from pipeall.pipeline.planning.profile import Profile
-from pipeall.pipeline.planning.simulate import simulate
+from pipeall.pipeline.planning.simulate import Simulation, simulate
 from pipeall.pipeline.planning.uncertainty import interval
 
 FRAMES = 500
@@ -115,13 +115,17 @@ class Ways:
 
     @cached_property
     def fps(self) -> dict[str, float | None]:
-        return {mode: self._simulated(plan, None, "fps") for mode, plan in self.plans.items()}
+        return {mode: plan and self._simulated(plan, None).fps for mode, plan in self.plans.items()}
 
-    def latency(self, percentile: str) -> list[float | None]:
-        return [self._simulated(self.plans[mode], 0, f"latency_{percentile}_ms") for mode in SHOWN]
+    def latency(self, percentile: str) -> dict[str, float | None]:
+        return {mode: run and getattr(run, f"latency_{percentile}_ms") for mode, run in self._waiting.items()}
 
-    def _simulated(self, plan: Plan | None, depth: int | None, figure: str) -> float | None:
-        return plan and getattr(simulate(self.profile, plan, FRAMES, depth=depth, jitter=False), figure)
+    @cached_property
+    def _waiting(self) -> dict[str, Simulation | None]:
+        return {mode: self.plans[mode] and self._simulated(self.plans[mode], 0) for mode in SHOWN}
+
+    def _simulated(self, plan: Plan, depth: int | None) -> Simulation:
+        return simulate(self.profile, plan, FRAMES, depth=depth, jitter=False)
 
 
 def megabytes(graph: Graph, board: Board, plan: Plan | None) -> float | None:
@@ -146,11 +150,11 @@ def main() -> None:
             for net, graph in graphs.items():
                 ways = Ways.of(graph, board.model.profile(graph))
                 known = published(PUBLISHED_MS, name, net)
-                rates, p99 = ways.fps, dict(zip(SHOWN, ways.latency("p99"), strict=True))
+                rates, p99 = ways.fps, ways.latency("p99")
                 gain = rates["Parallel"] and rates["Best"] / rates["Parallel"]
                 record.add(name, net, *rates.values(), gain, ways.likely, str(ways.best), known)
                 memory = [megabytes(graph, board, ways.plans[mode]) for mode in SHOWN]
-                delivery.add(name, net, *ways.latency("p50"), *p99.values(), *memory)
+                delivery.add(name, net, *ways.latency("p50").values(), *p99.values(), *memory)
                 if gain:
                     gains.append((net, gain, p99["Best"] < p99["Parallel"]))
                 forms = {"float32": (ways, known)}
@@ -160,7 +164,7 @@ def main() -> None:
                 for precision, (form, units) in others.items():
                     own = Ways.of(form, board.model.profile(form, units))
                     known = published(PUBLISHED_INT8_MS if precision == "int8" else PUBLISHED_MS, name, net)
-                    last = own.latency("p99")[-1]
+                    last = own.latency("p99")["Best"]
                     precisions.add(
                         name, net, precision, *own.fps.values(), own.likely, last, str(own.best),
                         own.fps["Best"] / rates["Best"], known,
@@ -171,7 +175,7 @@ def main() -> None:
                     what = f"{name}: {', '.join(map(short, board.model.components.values()))}"
                     rates = [ways.fps[mode] for mode in SHOWN]
                     known = max(value or 0 for _, value in forms.values())
-                    summary.add(what, precision, *rates, known, *ways.latency("p99"), str(ways.best))
+                    summary.add(what, precision, *rates, known, *ways.latency("p99").values(), str(ways.best))
         for what, nets in (("networks", NETWORKS), ("detectors", DETECTORS)):
             if some := [row for row in gains if row[0] in nets]:
                 _, found, sooner = zip(*some, strict=True)
