@@ -17,9 +17,10 @@ from bench.common import NETWORKS, Record, names, network, parser
 from pipeall import Board, Graph, Plan
 from pipeall.pipeline.measuring.comparison import MODES, baselines
 from pipeall.pipeline.measuring.trial import Trial, compare
-from pipeall.pipeline.planning.predict import StageCosts, predict, spans, unit_times
+from pipeall.pipeline.planning.predict import predict, spans, unit_times
 from pipeall.pipeline.planning.profile import Profile, disturbed
 from pipeall.pipeline.planning.simulate import simulate
+from pipeall.pipeline.planning.stage_costs import StageCosts
 
 BOARDS = ("a311d", "a311d-armcl", "rk3399", "rk3588")
 SIMULATED, AGREED, TURNS = 500, 5.0, 3  # frames; percent; of a row that does not agree

@@ -147,6 +147,7 @@ class Graph:
     declared   an input or output -> its element type at the border, by NumPy's name, where no tensor has that type
     metadata   what the model's file says of itself, such as the names of its classes
     max_crossing  most tensors that may cross a cut; None: as few as any cut has, and more inside of large groups
+    branches   whether groups are cut into the branches of their modules
     """
 
     name: str
@@ -163,6 +164,7 @@ class Graph:
     qparams: Mapping[str, Quantization] = field(default_factory=dict)
     lengths: Lengths = field(default_factory=dict)
     declared: Mapping[str, str] = field(default_factory=dict)
+    branches: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
@@ -214,6 +216,15 @@ class Graph:
         So inception modules and residual units can be cut inside. Raises ArgumentError below 1.
         """
         return replace(self, max_crossing=whole(1)("max_crossing", max_crossing))
+
+    def in_branches(self) -> Graph:
+        """The same network in smaller groups: each branch of a module is one, and so are what comes before and behind.
+
+        Plans may then run branches side by side: ``B-(B|G)-B:3,4,6``. The nodes of a branch follow each other.
+        """
+        from .partition import ordered_by_branches
+
+        return replace(self, nodes=ordered_by_branches(self), branches=True)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:

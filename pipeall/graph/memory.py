@@ -79,6 +79,11 @@ def slot_elements(slot: SlotTensor, base: int) -> Strided:
     return place(base, slot.offset, slot.shape, row_major(slot.shape), slot.dtype)
 
 
+def stored_bytes(slot: SlotTensor) -> int:
+    """Bytes from the first element of a slot's tensor to its last."""
+    return extent(slot.shape, slot.dtype) if slot.nhwc else slot.nbytes
+
+
 def lifetimes(steps: Sequence[Step], sizes: Mapping[int, int]) -> dict[int, tuple[int, int]]:
     """The first and the last step that touch each storage; ``sizes`` has their numbers, the bases of their views."""
     spans: dict[int, tuple[int, int]] = {}

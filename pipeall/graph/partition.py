@@ -10,17 +10,19 @@ tensor crosses are the same in every topological order.
 
 Where a network has a neck (a U-Net, a feature pyramid) nearly all of it is one such group. So a group with more than
 ``LARGE`` of the multiply-accumulates is divided into pieces of at most ``PIECE``, where more tensors cross: as few more
-as it takes, and between two Mains where they have the fewest bytes.
+as it takes, and between two Mains where they have the fewest bytes. In a graph of ``branches`` each branch of a module
+is a group too, and so is what joins them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 from ..errors import ArgumentError
+from .branches import in_branches
 from .ir import Graph, Node, Tensor
 from .ops.registry import has, work
 from .ops.spec import Trait
@@ -95,12 +97,9 @@ def subgraph(graph: Graph, first: int, last: int, early: int | None = None) -> G
     Raises ArgumentError for an illegal range.
     """
     positions = _Positions(graph)
-    borders = [0, *positions.cuts(), len(graph.nodes)]
+    borders = positions.borders(first, last)
     groups = len(borders) - 1
-    if not 0 <= first < last <= groups:
-        raise ArgumentError(f"groups [{first}:{last}] of {graph.name}: expected a range within [0:{groups}]")
     start, stop, end = borders[first], borders[last if early is None else early], borders[last]
-    nodes = graph.nodes[start:end]
     inputs = positions.crossing(start) if first else graph.inputs
     leaves = positions.leaving(start, stop)
     transmits = graph.transmits or last < groups
@@ -108,19 +107,72 @@ def subgraph(graph: Graph, first: int, last: int, early: int | None = None) -> G
         outputs = positions.crossing(end, stop)
     else:
         outputs = graph.leaving if transmits else leaves
+    return _part(graph, (first, last), graph.nodes[start:end], inputs, outputs, leaves, transmits)
+
+
+def branch(graph: Graph, first: int, last: int, fork: tuple[int, int]) -> Graph:
+    """The groups between two cuts as one of the branches between the two cuts of ``fork``.
+
+    The first branch receives all that crosses there, and passes on what is needed behind; another receives what it
+    reads. Each transmits what it makes that crosses the cut behind the branches.
+    Raises ArgumentError for an illegal range.
+    """
+    positions = _Positions(graph)
+    borders = positions.borders(first, last)
+    start, end = borders[first], borders[last]
+    nodes, leaves = graph.nodes[start:end], positions.leaving(start, end)
+    wanted = {name for node in nodes for name in node.inputs} | {tensor.name for tensor in leaves}
+    inputs = positions.crossing(borders[fork[0]])
+    own = {node.output for node in nodes}
+    if first == fork[0]:
+        own |= {tensor.name for tensor in inputs}
+    else:
+        inputs = tuple(tensor for tensor in inputs if tensor.name in wanted)
+    outputs = tuple(tensor for tensor in positions.crossing(borders[fork[1]]) if tensor.name in own)
+    return _part(graph, (first, last), nodes, inputs, outputs, leaves, True)
+
+
+def joined(part: Graph, branches: Sequence[Graph]) -> Graph:
+    """The sub-graph behind branches: it receives what each transmits, one after the other."""
+    return replace(part, inputs=tuple(tensor for branch in branches for tensor in branch.outputs))
+
+
+def ordered_by_branches(graph: Graph) -> tuple[Node, ...]:
+    """The nodes, so that those of each branch of a module follow each other."""
+    return tuple(node for part in _Positions(graph).parts() for node in part)
+
+
+def needs(graph: Graph) -> list[frozenset[int]]:
+    """Of each group, the groups (from 0) that make what it reads."""
+    made = {node.output: index for index, group in enumerate(graph.groups) for node in group.nodes}
+    read = ({name for node in group.nodes for name in node.inputs} for group in graph.groups)
+    return [frozenset(made[name] for name in names if name in made) - {index} for index, names in enumerate(read)]
+
+
+def _part(
+    graph: Graph,
+    groups: tuple[int, int],
+    nodes: tuple[Node, ...],
+    inputs: tuple[Tensor, ...],
+    outputs: tuple[Tensor, ...],
+    leaves: tuple[Tensor, ...],
+    transmits: bool,
+) -> Graph:
+    """Groups [first, last) as a graph, with only their own constants."""
     names = {tensor.name for tensor in inputs} | {node.output for node in nodes}
     read = {name for node in nodes for name in node.inputs}
     return Graph(
-        name=f"{graph.name}[{first}:{last}]",
+        name=f"{graph.name}[{groups[0]}:{groups[1]}]",
         nodes=nodes,
         tensors={name: tensor for name, tensor in graph.tensors.items() if name in names},
         constants={name: array for name, array in graph.constants.items() if name in read},
         inputs=inputs,
         outputs=outputs,
         leaves=leaves if transmits else (),
-        receives=graph.receives or first > 0,
+        receives=graph.receives or groups[0] > 0,
         transmits=transmits,
         max_crossing=graph.max_crossing,
+        branches=graph.branches,
         metadata=graph.metadata,
         qparams={name: params for name, params in graph.qparams.items() if name in read},
     )
@@ -204,15 +256,36 @@ class _Positions:
     def _leaving(self, after: int, last: int) -> tuple[Tensor, ...]:
         return tuple(tensor for tensor in self._leaves if after < self._done[tensor.name] <= last)
 
+    def borders(self, first: int, last: int) -> list[int]:
+        """Start, cuts and end. Raises ArgumentError unless groups [first, last) are some of those between."""
+        borders = [0, *self.cuts(), len(self.graph.nodes)]
+        if not 0 <= first < last < len(borders):
+            raise ArgumentError(
+                f"groups [{first}:{last}] of {self.graph.name}: expected a range within [0:{len(borders) - 1}]"
+            )
+        return borders
+
     def cuts(self) -> list[int]:
         """The positions of the cuts."""
+        cuts, crossing = self._between_modules()
+        if self.graph.branches:
+            cuts = list(accumulate(map(len, self.parts())))[:-1]
+        return cuts if crossing is None else self._divided(cuts, crossing)
+
+    def parts(self) -> list[list[Node]]:
+        """The nodes of each branch of a module, and of what lies between them."""
+        borders = pairwise([0, *self._between_modules()[0], len(self.graph.nodes)])
+        return [part for start, stop in borders for part in in_branches(self.graph.nodes[start:stop])]
+
+    def _between_modules(self) -> tuple[list[int], int | None]:
+        """The cuts without those inside of large groups, and how many tensors cross them; None: no group is divided."""
         if self.graph.max_crossing is not None:
-            return list(self._legal(self.graph.max_crossing))
+            return list(self._legal(self.graph.max_crossing)), None
         crossings = sorted(set(self.counts[1:-2]))
         fewest = bisect_left(crossings, True, key=lambda crossing: any(self._legal(crossing)))
         if fewest == len(crossings):
-            return []
-        return self._divided(list(self._legal(crossings[fewest])), crossings[fewest])
+            return [], None
+        return list(self._legal(crossings[fewest])), crossings[fewest]
 
     def _legal(self, max_crossing: int) -> Iterator[int]:
         """One position between each Main and the next: the last of those that the fewest tensors cross."""

@@ -26,21 +26,21 @@ int pa_lane_start(pa_lane *lane) {
 }
 
 pa_slot *pa_lane_free(pa_lane *lane) {
-    pa_slot *slot = pa_ring_free(&lane->ring[0]);
+    pa_slot *slot = pa_ring_free(lane->stage->in);
     if (slot) return slot;
     atomic_exchange(&lane->space_wanted, 1);
-    return pa_ring_free(&lane->ring[0]);
+    return pa_ring_free(lane->stage->in);
 }
 
 static void publish(pa_lane *lane, int64_t frame) {
-    pa_slot *slot = pa_ring_free(&lane->ring[0]);
+    pa_slot *slot = pa_ring_free(lane->stage->in);
     slot->frame = frame;
     slot->submitted_ns = pa_now_ns();
     slot->failed_stage = -1;
     slot->error = slot->late = 0;
     slot->block = lane->next_block;
     lane->next_block = lane->next_block + 1 < lane->blocks ? lane->next_block + 1 : 0;
-    pa_ring_publish(&lane->ring[0]);
+    pa_ring_publish(lane->stage->in);
 }
 
 void pa_lane_submit(pa_lane *lane, int64_t frame) {
@@ -76,11 +76,11 @@ char *pa_lane_block(const pa_lane *lane, const pa_slot *slot) {
     return lane->block + (size_t)slot->block * lane->block_bytes;
 }
 
-pa_slot *pa_lane_front(pa_lane *lane) { return pa_ring_front(&lane->ring[lane->stages]); }
+pa_slot *pa_lane_front(pa_lane *lane) { return pa_ring_front(lane->stage[lane->stages - 1].out); }
 
 void pa_lane_release(pa_lane *lane) {
-    pa_ring_release(&lane->ring[lane->stages]);
     pa_stage *last = &lane->stage[lane->stages - 1];
+    pa_ring_release(last->out);
     pa_eventcount_signal_if(&last->unit->gate, &last->blocked, PA_SPACE);
 }
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from ..errors import ArgumentError, DeviceError
 from ..graph.ir import Graph
 from ..graph.lower.lower import lower
-from ..graph.memory import LINE_BYTES
-from ..graph.partition import border, subgraph
+from ..graph.memory import LINE_BYTES, stored_bytes
+from ..graph.partition import border, branch, joined, subgraph
 from ..steps import SLOT_IN, Lowered, SlotTensor
 from . import runtime
 from .devices.device import Component, ring_slots
 from .front import row_of
+from .planning.forks import levels, links
 from .planning.plan import StagePlan, borders
 from .planning.rings import slots_behind, under_way
 from .stats import StageCounters
@@ -53,15 +53,33 @@ def lowered_stages(
         traits = [(unit.device.int8, unit.device.fp16, unit.device.cache(timed)) for unit in units]
     return [
         lower(
-            subgraph(graph, first, last_late, last),
+            part,
             border(graph, first, first_late, first) if first_late > first else None,
             border(graph, first, last) if last_late > last else None,
             int8=int8,
             fp16=fp16,
             cache=cache,
         )
-        for (first, first_late, last, last_late), (int8, fp16, cache) in zip(ranges, traits, strict=True)
+        for part, (first, first_late, last, last_late), (int8, fp16, cache) in zip(
+            _parts(graph, stages, ranges), ranges, traits, strict=True
+        )
     ]
+
+
+def _parts(graph: Graph, stages: Sequence[StagePlan], ranges: Sequence[tuple[int, int, int, int]]) -> list[Graph]:
+    """The sub-graph of each stage."""
+    parts: list[Graph] = []
+    before = range(1)
+    for level in levels(stages):
+        first, last = ranges[level.start][0], ranges[level[-1]][2]
+        if len(level) > 1:
+            parts += [branch(graph, ranges[index][0], ranges[index][2], (first, last)) for index in level]
+        else:
+            _, _, last, last_late = ranges[level.start]
+            part = subgraph(graph, first, last_late, last)
+            parts.append(joined(part, [parts[index] for index in before]) if len(before) > 1 else part)
+        before = level
+    return parts
 
 
 def results(graph: Graph, lowered: Sequence[Lowered]) -> tuple[list, list]:
@@ -120,23 +138,32 @@ def _compiled(
 
 def _rings(
     plans: Sequence[StagePlan], stages: Sequence[Stage], lowered: Sequence[Lowered], slots: int, depth: int | None
-) -> tuple[list[list], int]:
-    """The slots of every ring, and the most frames under way."""
-    owners = [[], *([stage.program] if stage.unit.device.owns_slots else [] for stage in stages), []]
-    sizes = [lowered[0].slot_in_bytes, *(part.slot_out_bytes for part in lowered)]
+) -> tuple[list[tuple[int, int, list, list]], int]:
+    """The rings, as ``runtime.NativeLane`` has them, and the most frames under way."""
     # A program that holds several frames at once holds as many slots on both of its sides. And the first ring holds
     # all that may be under way: whoever submits waits for results only, never for space too.
-    held = [0, *(stage.program.depth - 1 for stage in stages), 0]
-    counts = [slots + before + after for before, after in pairwise(held)]
-    for index in range(len(stages)):
-        counts[index + 1] = slots_behind(plans, index, counts[index + 1])
+    held = [stage.program.depth - 1 for stage in stages]
     depth = under_way(plans, depth) + (sum(held) if depth is None else 0)
-    counts[0] = max(counts[0], depth)
-    rings = [
-        ring_slots(before + after, size, count)
-        for (before, after), size, count in zip(pairwise(owners), sizes, counts, strict=True)
-    ]
+    rings: list[tuple[int, int, list, list]] = []
+    for sender, receiver in links(plans):
+        # of two rings of a stage the first is the one that its program fills, or reads
+        fills = sender >= 0 and all(one[0] != sender for one in rings)
+        reads = receiver >= 0 and all(one[1] != receiver for one in rings)
+        sizes = [lowered[sender].slot_out_bytes] * fills + [lowered[receiver].slot_in_bytes] * reads
+        at_work = [stages[sender]] * fills + [stages[receiver]] * reads
+        owners = [stage.program for stage in at_work if stage.unit.device.owns_slots]
+        count = slots + sum(held[index] for index in (sender, receiver) if index >= 0)
+        count = max(count, depth) if sender < 0 else slots_behind(plans, sender, count)
+        inside = min(sender, receiver) >= 0 and not (fills and reads)
+        pieces = _pieces(lowered[sender].slot_out, lowered[receiver].slot_in) if inside else []
+        rings.append((sender, receiver, ring_slots(owners, max(sizes), count), pieces))
     return rings, depth
+
+
+def _pieces(given: Sequence[SlotTensor], read: Sequence[SlotTensor]) -> list[tuple[int, int, int]]:
+    """What of one slot lies in another: (offset in the one, offset in the other, bytes) of each tensor of both."""
+    at = {slot.name: slot.offset_bytes for slot in read}
+    return [(slot.offset_bytes, at[slot.name], stored_bytes(slot)) for slot in given if slot.name in at]
 
 
 def _lines(slot: SlotTensor) -> int:
@@ -177,7 +204,7 @@ class Lane:
         fault: tuple[int, int] | None = None,
         spare: Component | None = None,
     ):
-        self.number = number
+        self.number, self._gate = number, gate
         self.stages: list[Stage] = []
         borders(stages, len(graph.groups), graph.name)  # refuses a plan by its own groups
         self._front = len(stages)
@@ -189,8 +216,8 @@ class Lane:
         for stage, unit, groups, program in zip(stages, units, ranges, programs, strict=True):
             self.stages.append(Stage(unit, groups, stage.floating, program))
         rings, depth = _rings(stages, self.stages, lowered, slots, depth)
+        self._links = links(stages)
         self.slot_in = lowered[0].slot_in
-        self._gate = gate
         outputs, leaves = results(graph, lowered)
         self.started_ns = runtime.now_ns()
         names = [str(stage.unit.name) for stage in self.stages]
@@ -244,6 +271,7 @@ class Lane:
                 rows,
                 stage.program.algorithms,
                 stage.program.step_of,
+                tuple(sender for sender, receiver in self._links if receiver == number and sender >= 0),
             )
             for number, (stage, rows) in enumerate(zip(self.stages, self.native.log(), strict=True))
         ]

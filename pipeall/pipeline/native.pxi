@@ -25,21 +25,35 @@ cdef extern from "stage.h" nogil:
         uint32_t slots
         pa_slot *slot
     ctypedef struct pa_lane
+    ctypedef struct pa_stage
     ctypedef struct pa_log:
         int64_t *rows
         int64_t capacity, count
-    ctypedef struct pa_leaf:
-        size_t slot_offset, block_offset, bytes
+    ctypedef struct pa_piece:
+        size_t to, bytes
+        size_t source "from"
+    ctypedef struct pa_branch:
+        pa_ring *ring
+        pa_stage *other
+        pa_piece *pieces
+        int32_t piece_count
+        pa_branch *next
     ctypedef struct pa_unit:
         char *name
     ctypedef struct pa_stage:
         pa_lane *lane
-        int index, open_error
+        int index, earlier, open_error
         pa_unit *unit
         pa_program *program
+        pa_ring *into "in"
+        pa_ring *out
+        pa_stage *before
+        pa_stage *after
+        pa_branch *forks
+        pa_branch *joins
         int64_t fault_frame
         int32_t late_share
-        pa_leaf *leaves
+        pa_piece *leaves
         int32_t leaf_count
         pa_log log
         atomic_llong *pace_ns
@@ -50,7 +64,6 @@ cdef extern from "stage.h" nogil:
         size_t block_bytes
         int32_t blocks
         pa_stage *stage
-        pa_ring *ring
         pa_eventcount *host
         atomic_int failed
     int pa_unit_start(pa_unit *)

@@ -20,6 +20,7 @@ from math import inf
 from ..errors import ArgumentError, PipeallError
 from ..graph.ir import Graph
 from .boards.board import Board
+from .planning.forks import forks
 from .planning.partitions import Kind, fastest
 from .planning.plan import Goal, Plan, repeats
 from .planning.predict import alone_stage_ms, predict
@@ -52,6 +53,8 @@ class Drift:
             raise ArgumentError(f"rebalance: expected a pipeline, got {plan}")
         if _floats_freely(plan):
             raise ArgumentError(f"rebalance: expected a plan whose cuts do not float, or by given shares, got {plan}")
+        if forks(plan.lanes[0]):
+            raise ArgumentError(f"rebalance: expected a plan without branches side by side, got {plan}")
         profile.check_network(graph)
         if predict(profile, plan).period_ms == inf:
             raise ArgumentError(f"rebalance: expected a plan that the profile of {profile.network} can run, got {plan}")

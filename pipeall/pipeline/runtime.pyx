@@ -69,11 +69,16 @@ cdef class Frames:
         return arrived
 
 
+include "pieces.pxi"
+
+
 @cython.no_gc  # refers to nothing that could refer back; the threads use its members until __dealloc__ closes the lane
 cdef class NativeLane:
     """Stages in a row (stage.h). ``close`` ends them; the memory goes with the object."""
 
     cdef pa_lane lane
+    cdef pa_ring *ring
+    cdef pa_branch *branch  # one for each ring, of which those are used that are no stage's first
     cdef int64_t submitted, taken, depth, in_place
     cdef Gate gate
     cdef object programs, slots, names, outputs, spare
@@ -92,8 +97,11 @@ cdef class NativeLane:
         names       of what each stage runs on, for errors
         units       the NativeUnit that serves each stage; several stages may have the same
         programs    one per stage: objects with ``handle``, the address of a pa_program
-        rings       one list of slots per ring (stages + 1): objects with ``data`` and ``mem`` (addresses) and
-                    ``nbytes``, kept alive here
+        rings       (sender, receiver, slots, pieces) of each: numbers of stages, or -1 for the host, from which the first
+                    ring comes and to which the last leads. Slots are objects with ``data`` and ``mem`` (addresses) and
+                    ``nbytes``, kept alive here. A stage fills the first of its rings, and reads the first; others are of
+                    branches. Pieces, (offset from, offset to, bytes), are what is copied to one from its sender's first,
+                    or from one to its receiver's first
         outputs     (early, offset in bytes, shape, NumPy type) of each result, in its block or the last ring's slots
         gate        changes when the lane has space or a result
         depth       most frames under way, at least 1: each has a block
@@ -106,10 +114,11 @@ cdef class NativeLane:
         cdef int count = len(programs), i
         if not 1 <= count <= PA_MAX_STAGES:
             raise ArgumentError(f"stages: expected 1 to {PA_MAX_STAGES}, got {count}")
-        self.names, self.programs, self.slots, self.gate = list(names), list(programs), rings, gate
+        self.names, self.programs, self.gate = list(names), list(programs), gate
+        self.slots = [slots for _, _, slots, _ in rings]
         self.lane.block_bytes = -(-max([at + size for some in leaves for _, at, size in some], default=0) // 64) * 64
         self.outputs = [(early, offset, shape, np.dtype(dtype)) for early, offset, shape, dtype in outputs]
-        rooms = min(slot.nbytes for slot in rings[count]), self.lane.block_bytes
+        rooms = room_of(self.slots[-1]), self.lane.block_bytes
         for early, offset, shape, dtype in self.outputs:
             if not 0 <= offset <= rooms[early] - prod(shape) * dtype.itemsize:
                 raise ArgumentError(f"output at byte {offset}: expected {shape} of {dtype} inside {rooms[early]} bytes")
@@ -121,13 +130,16 @@ cdef class NativeLane:
             self.lane.stage[i].index = i
             self.lane.stage[i].program = <pa_program *><uintptr_t>programs[i].handle
             self.lane.stage[i].unit = &(<NativeUnit?>units[i]).unit
-            self.set_leaves(&self.lane.stage[i], leaves[i], min(slot.nbytes for slot in rings[i + 1]))
             self.lane.stage[i].late_share = -1 if shares is None or shares[i] is None else shares[i]
             self.lane.stage[i].fault_frame = fault[1] if fault is not None and fault[0] == i else -1
             if log_frames:
                 self.lane.stage[i].log.capacity = log_frames
                 self.lane.stage[i].log.rows = <int64_t *>allocate((log_frames + PA_DEPTH_MAX) * self.width(i) * sizeof(int64_t))
         self.set_rings(rings)
+        for i in range(count):
+            room = next(room_of(slots) for sender, _, slots, _ in rings if sender == i)
+            self.lane.stage[i].leaves = pieces_of(leaves[i], room, self.lane.block_bytes)
+            self.lane.stage[i].leaf_count = len(leaves[i])
         self.depth, self.in_place = depth, in_place
         if self.lane.block_bytes:
             self.lane.block = <char *>allocate(depth * self.lane.block_bytes)
@@ -157,25 +169,13 @@ cdef class NativeLane:
             (<NativeUnit>self.units.pop()).leave()
 
     cdef set_rings(self, rings):
-        cdef int i, j
-        self.lane.ring = <pa_ring *>allocate(len(rings) * sizeof(pa_ring))
-        for i, slots in enumerate(rings):
-            self.lane.ring[i].slots = len(slots)
-            self.lane.ring[i].slot = <pa_slot *>allocate(len(slots) * sizeof(pa_slot))
-            for j, slot in enumerate(slots):
-                self.lane.ring[i].slot[j].memory.data = <void *><uintptr_t>slot.data
-                self.lane.ring[i].slot[j].memory.mem = <void *><uintptr_t>slot.mem
-                self.lane.ring[i].slot[j].memory.bytes = slot.nbytes
-
-    cdef set_leaves(self, pa_stage *stage, leaves, int64_t room):
-        if not leaves:
-            return
-        stage.leaves = <pa_leaf *>allocate(len(leaves) * sizeof(pa_leaf))
-        for offset, at, size in leaves:
-            if min(at, offset, size) < 0 or offset > room - size:
-                raise ArgumentError(f"early output at byte {offset}: expected {size} bytes inside a slot of {room}")
-            stage.leaves[stage.leaf_count] = pa_leaf(offset, at, size)
-            stage.leaf_count += 1
+        cdef int i
+        self.ring = <pa_ring *>allocate(len(rings) * sizeof(pa_ring))
+        self.branch = <pa_branch *>allocate(len(rings) * sizeof(pa_branch))
+        for i, (sender, receiver, slots, pieces) in enumerate(rings):
+            fill_ring(&self.ring[i], slots)
+            connect(&self.ring[i], &self.branch[i], NULL if sender < 0 else &self.lane.stage[sender],
+                    NULL if receiver < 0 else &self.lane.stage[receiver], pieces)
 
     cdef int64_t width(self, int stage):
         return PA_LOG_FIXED + self.lane.stage[stage].program.mark_count
@@ -364,22 +364,24 @@ cdef class NativeLane:
             with nogil:
                 pa_lane_close(&self.lane)
             self.leave_units()
-            for i in range(self.lane.stages + 1):
-                for j, slot in enumerate(self.slots[i]):
-                    slot.data = <uintptr_t>self.lane.ring[i].slot[j].memory.data  # a device may have moved it
+            for i, slots in enumerate(self.slots):
+                for j, slot in enumerate(slots):
+                    slot.data = <uintptr_t>self.ring[i].slot[j].memory.data  # a device may have moved it
 
     def __dealloc__(self):
         if self.running and self.process == getpid():
             with nogil:
                 pa_lane_close(&self.lane)
             self.leave_units()
-        if self.lane.ring != NULL:
-            for i in range(self.lane.stages + 1):
-                free(self.lane.ring[i].slot)
+        if self.ring != NULL:
+            for i in range(len(self.slots)):
+                free(self.ring[i].slot)
+                free(self.branch[i].pieces)
         if self.lane.stage != NULL:
             for i in range(self.lane.stages):
                 free(self.lane.stage[i].log.rows)
                 free(self.lane.stage[i].leaves)
         free(self.lane.block)
-        free(self.lane.ring)
+        free(self.branch)
+        free(self.ring)
         free(self.lane.stage)

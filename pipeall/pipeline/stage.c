@@ -8,23 +8,26 @@ static void add(atomic_llong *counter, int64_t value) {
 }
 
 /* Tells the other side of a ring, whose stage may be blocked for what it now has. That of the outer rings is the host: of
- * space in ring 0 it hears only where it wants to. Both sides exchange space_wanted: if the host is first, this sees that
+ * space in the first it hears only where it wants to. Both sides exchange space_wanted: if the host is first, this sees that
  * it wants space; if this is first, the host's exchange reads this one and thereby sees the slot released before it, when
  * it looks again. */
 static void tell(pa_stage *other, int what) {
     pa_eventcount_signal_if(&other->unit->gate, &other->blocked, what);
 }
 
-static void tell_of_frame(pa_lane *lane, int ring) {
-    if (ring == lane->stages)
-        pa_eventcount_signal(lane->host);
+static void hand_on(const pa_stage *self, pa_ring *ring, pa_stage *after) {
+    pa_ring_publish(ring);
+    if (after)
+        tell(after, PA_FRAME);
     else
-        tell(&lane->stage[ring], PA_FRAME);
+        pa_eventcount_signal(self->lane->host);
 }
 
-static void tell_of_space(pa_lane *lane, int ring) {
-    if (ring > 0)
-        tell(&lane->stage[ring - 1], PA_SPACE);
+static void give_back(const pa_stage *self, pa_ring *ring, pa_stage *before) {
+    pa_lane *lane = self->lane;
+    pa_ring_release(ring);
+    if (before)
+        tell(before, PA_SPACE);
     else if (atomic_exchange(&lane->space_wanted, 0))
         pa_eventcount_signal(lane->host);
 }
@@ -78,8 +81,7 @@ static int goes_out_late(pa_stage *self) {
         const int64_t number = atomic_load_explicit(&self->frames, memory_order_relaxed) + self->ahead;
         return (number + 1) * self->late_share / 100 > number * self->late_share / 100;
     }
-    pa_ring *rings = &self->lane->ring[self->index];
-    return pa_ring_occupied(&rings[1]) >= PA_LATE_EXIT_FRAMES || !pa_ring_front_at(&rings[0], (uint32_t)self->ahead + 1);
+    return pa_ring_occupied(self->out) >= PA_LATE_EXIT_FRAMES || !pa_ring_front_at(self->in, (uint32_t)self->ahead + 1);
 }
 
 static int64_t least_ns(const pa_stage *self, const pa_frame *f) {
@@ -103,29 +105,65 @@ static int start(pa_stage *self, pa_frame *f) {
     return program->start(program, &f->in->memory, &f->out->memory, program->last_early, steps, &self->stop);
 }
 
+static int has_frame(const pa_stage *self, uint32_t ahead) {
+    for (const pa_branch *b = self->joins; b; b = b->next)
+        if (!pa_ring_front_at(b->ring, ahead)) return 0;
+    return pa_ring_front_at(self->in, ahead) != NULL;
+}
+
+static int has_space(const pa_stage *self, uint32_t ahead) {
+    for (const pa_branch *b = self->forks; b; b = b->next)
+        if (!pa_ring_free_at(b->ring, ahead)) return 0;
+    return pa_ring_free_at(self->out, ahead) != NULL;
+}
+
 int pa_stage_ready(pa_stage *self) {
-    pa_ring *rings = &self->lane->ring[self->index];
     const uint32_t ahead = (uint32_t)self->ahead;
     if (self->begins_no_more || atomic_load_explicit(&self->stop, memory_order_relaxed)) return 0;
     int lacks = PA_FRAME;
-    if (pa_ring_front_at(&rings[0], ahead)) {
+    if (has_frame(self, ahead)) {
         if (!self->arrived_ns) self->arrived_ns = pa_now_ns();
-        lacks = pa_ring_free_at(&rings[1], ahead) ? 0 : PA_SPACE;
+        lacks = has_space(self, ahead) ? 0 : PA_SPACE;
     }
     atomic_store(&self->blocked, lacks);
     return !lacks;
 }
 
+static void copy_pieces(const pa_branch *b, const pa_slot *from, const pa_slot *to) {
+    for (const pa_piece *piece = b->pieces, *end = piece + b->piece_count; piece < end; piece++)
+        memcpy((char *)to->memory.data + piece->to, (const char *)from->memory.data + piece->from, piece->bytes);
+}
+
+/* Makes one frame of what all branches did for it: a failure of any, else what each made. */
+static void gather(pa_stage *self, pa_slot *in, uint32_t ahead) {
+    const int64_t begin = pa_now_ns();
+    for (const pa_branch *b = self->joins; b; b = b->next) {
+        const pa_slot *made = pa_ring_front_at(b->ring, ahead);
+        const int index = b->other->index;
+        in->begin_ns[index] = made->begin_ns[index], in->end_ns[index] = made->end_ns[index];
+        if (in->failed_stage < 0) in->failed_stage = made->failed_stage, in->error = made->error;
+        if (in->failed_stage < 0) copy_pieces(b, made, in);
+    }
+    self->gathered_ns += pa_now_ns() - begin;
+}
+
+/* Fills the slots of the branches that are not the first: what each reads of the out slot, unless the frame failed. */
+static void divide(pa_stage *self, const pa_slot *out) {
+    const int64_t begin = pa_now_ns();
+    for (const pa_branch *b = self->forks; b; b = b->next) copy_pieces(b, out, pa_ring_free(b->ring));
+    self->gathered_ns += pa_now_ns() - begin;
+}
+
 int pa_stage_begin(pa_stage *self, pa_frame *f) {
-    pa_ring *rings = &self->lane->ring[self->index];
     const uint32_t ahead = (uint32_t)self->ahead;
     f->stage = self;
-    f->in = pa_ring_front_at(&rings[0], ahead);
-    f->out = pa_ring_free_at(&rings[1], ahead);
+    f->in = pa_ring_front_at(self->in, ahead);
+    f->out = pa_ring_free_at(self->out, ahead);
     f->begin = pa_now_ns();
     f->idle = self->unit->under_way ? f->begin : self->unit->free_since;
     f->taken = self->arrived_ns ? self->arrived_ns : f->begin;
     self->arrived_ns = 0;
+    if (self->joins) gather(self, f->in, ahead);
     pass_on(f->in, f->out);
     f->out->late = f->started = f->code = 0;
     f->paced = 0;
@@ -143,8 +181,8 @@ int pa_stage_begin(pa_stage *self, pa_frame *f) {
 /* Copies what leaves the network here out of the slot, which finish() has given back to the CPU. */
 static void let_leave(const pa_stage *self, const pa_slot *out) {
     char *block = pa_lane_block(self->lane, out);
-    for (const pa_leaf *leaf = self->leaves, *end = leaf + self->leaf_count; leaf < end; leaf++)
-        memcpy(block + leaf->block_offset, (const char *)out->memory.data + leaf->slot_offset, leaf->bytes);
+    for (const pa_piece *leaf = self->leaves, *end = leaf + self->leaf_count; leaf < end; leaf++)
+        memcpy(block + leaf->to, (const char *)out->memory.data + leaf->from, leaf->bytes);
 }
 
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -163,7 +201,10 @@ void pa_stage_end(pa_frame *f) {
     add(&self->wait_in_ns, f->taken - f->idle);
     add(&self->wait_out_ns, f->begin - f->taken);
     if (f->started) f->code = program->finish(program);
-    if (f->started && !f->code && self->leaf_count) let_leave(self, f->out);
+    if (f->started && !f->code) {
+        if (self->leaf_count) let_leave(self, f->out);
+        if (self->forks) divide(self, f->out);
+    }
     if (computed) {
         const int64_t ran = pa_now_ns();
         const int64_t least = least_ns(self, f);
@@ -183,7 +224,7 @@ void pa_stage_end(pa_frame *f) {
         self->latest_ns = end - f->begin;
         add(&self->busy_ns, self->latest_ns);
         atomic_store_explicit(&self->map_ns, program->map_ns, memory_order_relaxed);
-        atomic_store_explicit(&self->copy_ns, program->copy_ns, memory_order_relaxed);
+        atomic_store_explicit(&self->copy_ns, program->copy_ns + self->gathered_ns, memory_order_relaxed);
         add(&self->frames, 1);
         add(&self->floated, f->out->late);
     }
@@ -191,14 +232,17 @@ void pa_stage_end(pa_frame *f) {
         f->out->failed_stage = index;
         f->out->error = f->code;
         atomic_store(&lane->failed, 1);
-        pa_stages_stop(lane, index);
+        pa_stages_stop(lane, self->earlier);
         pa_eventcount_signal(lane->host); /* who waits for space will get none */
     }
     if (f->out->failed_stage >= 0) self->ended = self->begins_no_more = 1;
     self->ahead--;
-    pa_ring_publish(&lane->ring[index + 1]);
-    tell_of_frame(lane, index + 1);
-    pa_ring_release(&lane->ring[index]);
-    tell_of_space(lane, index);
+    for (const pa_branch *b = self->forks; b; b = b->next) {
+        pass_on(f->out, pa_ring_free(b->ring));
+        hand_on(self, b->ring, b->other);
+    }
+    hand_on(self, self->out, self->after);
+    for (const pa_branch *b = self->joins; b; b = b->next) give_back(self, b->ring, b->other);
+    give_back(self, self->in, self->before);
     self->unit->free_since = pa_now_ns();
 }

@@ -1,8 +1,9 @@
 /* Lanes, stages and the units that serve them.
  *
- *   host -> ring 0 -> stage 0 -> ring 1 -> stage 1 -> ... -> ring n -> host
+ *   host -> ring -> stage 0 -> ring -> stage 1 -> ... -> ring -> host
  *
- * A lane is one to PA_MAX_STAGES stages in a row, with a ring before, between and after them. A unit is a thread, with
+ * A lane is one to PA_MAX_STAGES stages in a row, with a ring before, between and after them. A row may fork and join
+ * again (below). A unit is a thread, with
  * its team of cores or its device's queue. It serves any number of stages, of one lane or of several: it takes a slot
  * from the ring before a stage, runs the stage's program, and hands a slot of the ring after it on. Nothing here touches
  * Python. stage.c is one frame on one stage, unit.c a unit's thread, lane.c the host's side.
@@ -26,6 +27,14 @@
  * other frame waits for it. Or it does so for a given share of the frames, evenly spread: frames that wait say little
  * where a unit has several stages.
  *
+ * Forks and joins
+ * A stage may hand each frame to several stages, the branches, and these to one. Each branch has a ring of its own on
+ * both sides, so all rings have one producer and one consumer. The first branch shares the slots of its neighbours, as in
+ * a row. For each other one the stage at the fork copies what the branch reads into its ring, and the stage at the join
+ * copies what the branch made into the slot that the first branch filled. A stage begins a frame only where all its rings
+ * have it, and have a slot for it. All rings hold the same frames in the same order, so those at their fronts are of one
+ * frame. Where one has failed in a branch the others still do theirs, and the stage at the join passes on the mark.
+ *
  * Early outputs
  * Outputs of the network that no later stage needs leave early. They lie in the out slot behind what crosses, and the
  * stage copies them into the frame's block before it hands the slot on. The lane has a block for every frame that may
@@ -40,8 +49,8 @@
  * the mutex is their one consumer, or producer.
  *
  * Errors
- * A stage that fails hands on the slot marked with itself and the code, tells the stages before it to stop, and ends.
- * The stages after it deliver what came earlier, pass the marked slot on, and end. So the host sees every earlier frame
+ * A stage that fails hands on the slot marked with itself and the code, tells the stages before it to stop, and ends. Those
+ * beside it go on. The stages after it deliver what came earlier, pass the marked slot on, and end. So the host sees every earlier frame
  * first and the failure in its place. Their units go on with other stages.
  *
  * Shared fields
@@ -52,7 +61,8 @@
  *                                                    frame after the host has read it and released its slot:
  *                                                    two threads of the host order that (Python's lock)
  * blocks, block_bytes,  -                            written before the stages join their units
- * stage[i].leaves
+ * stage[i].leaves,
+ * .forks, .joins
  * unit.joining          whoever starts a lane adds   exchange: what was written of a stage before it joined is seen
  *                       stages, the unit takes all
  * stage.blocked         the unit                     sequentially consistent, as the gate (eventcount.h): set before the
@@ -86,10 +96,19 @@ typedef struct pa_log {
     int64_t capacity, count; /* frames it keeps; frames written so far: the next goes to row count % rows */
 } pa_log;
 
-/* An early output: so many bytes of the out slot, and where they go in a block. */
-typedef struct pa_leaf {
-    size_t slot_offset, block_offset, bytes;
-} pa_leaf;
+/* So many bytes of one memory, and where they go in another. */
+typedef struct pa_piece {
+    size_t from, to, bytes;
+} pa_piece;
+
+/* A ring beside the one that a stage fills, or empties: of a branch that is not the first. */
+typedef struct pa_branch {
+    pa_ring *ring;
+    pa_stage *other;  /* at its other end */
+    pa_piece *pieces; /* at a fork from the stage's out slot, at a join to its in slot */
+    int32_t piece_count;
+    struct pa_branch *next; /* of the same fork or join */
+} pa_branch;
 
 /* A frame that a stage has begun and not yet handed on. */
 typedef struct pa_frame {
@@ -117,18 +136,21 @@ enum { PA_FRAME = 1, PA_SPACE = 2 }; /* what a stage may be blocked for */
 
 struct pa_stage {
     pa_lane *lane;
-    int index;
+    int index, earlier; /* the latter: the first so many stages hand it frames, directly or not */
     pa_unit *unit;
     pa_stage *next; /* of those that the unit serves */
     pa_program *program;
-    pa_leaf *leaves;
+    pa_ring *in, *out;
+    pa_stage *before, *after; /* at the other ends of these; NULL: the host */
+    pa_branch *forks, *joins; /* further ones; NULL in a row */
+    pa_piece *leaves;         /* early outputs, from the out slot to a block */
     int32_t leaf_count;
     int64_t fault_frame; /* fault injection: report an error at this frame; -1 for never */
     int32_t late_share;  /* of the frames, in percent, which go out late; -1: as it comes */
     /* Of the thread that computes: its frames under way; whether it begins, and hands on, no more; when it saw its next
      * frame arrive, 0 before; what the latest frame took, 0 before the first. */
     int ahead, begins_no_more, ended;
-    int64_t arrived_ns, latest_ns;
+    int64_t arrived_ns, latest_ns, gathered_ns; /* the last: in all, of copying pieces of branches */
     atomic_int blocked; /* what it waits for: set by the unit, read by neighbours */
     atomic_int stop;
     int open_error; /* what program->open returned; read it once the lane is ready */
@@ -146,9 +168,8 @@ struct pa_lane {
     char *block; /* [blocks][block_bytes]; blocks: most frames under way, 0 where no stage has leaves */
     size_t block_bytes;
     int32_t blocks, next_block;
-    pa_stage *stage; /* [stages] */
-    pa_ring *ring;   /* [stages + 1] */
-    pa_eventcount *host;   /* changes when ring n has a frame, or ring 0 space after pa_lane_free had none; may be shared */
+    pa_stage *stage; /* [stages]; the host fills the ring before the first, and empties that behind the last */
+    pa_eventcount *host;   /* changes when the last ring has a frame, or the first space after pa_lane_free had none; may be shared */
     atomic_int space_wanted;
     atomic_int opened, leaving, left; /* stages that their units have opened, or could not; that they have closed */
     atomic_int failed;

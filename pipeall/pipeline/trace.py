@@ -34,6 +34,7 @@ class StageTrace:
             along a row, but for a device that works on two frames: it may compute one before its BEGIN, while the
             stage is at the one before
     algorithms, step_of  of each command, as the program has them (``device.py``)
+    senders the numbers of the stages that hand it frames: several where branches join
     """
 
     FRAME: ClassVar[int] = 0
@@ -53,6 +54,7 @@ class StageTrace:
     rows: np.ndarray
     algorithms: tuple[Algorithm | None, ...] = ()
     step_of: tuple[int, ...] = ()
+    senders: tuple[int, ...] = ()
 
     @property
     def frame(self) -> np.ndarray:
@@ -99,8 +101,10 @@ def chrome(traces: Sequence[StageTrace], about: Mapping[str, Any]) -> dict[str, 
                 queue = next(threads)
                 events.append(_named("thread_name", pid, queue, f"{trace.unit} queue"))
             events.extend(_slices(trace, pid, tid, queue, origin_ns))
-        for (sender, sent_tid), (receiver, received_tid) in pairwise(zip(stages, tids, strict=True)):
-            events.extend(_arrows(sender, receiver, pid, sent_tid, received_tid, origin_ns))
+        known = {trace.stage: (trace, tid) for trace, tid in zip(stages, tids, strict=True)}
+        for receiver, received_tid in known.values():
+            for sender, sent_tid in (known[number] for number in receiver.senders if number in known):
+                events.extend(_arrows(sender, receiver, pid, sent_tid, received_tid, origin_ns))
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"format": "pipeall.trace/1", **about}}
 
 
@@ -145,7 +149,7 @@ def _arrows(
     for row in sender.rows.tolist():
         frame = row[sender.FRAME]
         if frame in begins:
-            flow = {"name": "frame", "cat": "frame", "id": f"{frame}.{receiver.stage}", "pid": pid}
+            flow = {"name": "frame", "cat": "frame", "id": f"{frame}.{sender.stage}.{receiver.stage}", "pid": pid}
             middle_ns = (row[sender.BEGIN] + row[sender.END]) / 2
             yield flow | {"ph": "s", "tid": sent_tid, "ts": (middle_ns - origin_ns) / 1000}
             yield flow | {"ph": "f", "bp": "e", "tid": received_tid, "ts": (begins[frame] - origin_ns) / 1000}

@@ -52,7 +52,7 @@ static pa_stage *choose(pa_unit *self) {
     int64_t lowest = INT64_MAX;
     for (pa_stage *stage = self->serves; stage; stage = stage->next) {
         if (self->under_way >= stage->program->depth || !pa_stage_ready(stage)) continue;
-        const int64_t number = pa_ring_front_at(&stage->lane->ring[stage->index], (uint32_t)stage->ahead)->frame;
+        const int64_t number = pa_ring_front_at(stage->in, (uint32_t)stage->ahead)->frame;
         if (number >= lowest) continue;
         chosen = stage;
         lowest = number;

@@ -61,6 +61,28 @@ def test_the_model_of_a_unit_of_two_stages_finds_what_it_should(bug, tmp_path):
     assert "invalid end state" in explore("lane.pml", tmp_path, STAGES=3, ENDS=0, BUG=bug)
 
 
+@pytest.mark.parametrize(
+    "defines", [dict(FRAMES=1), *(pytest.param(more, marks=pytest.mark.full) for more in ({}, dict(FAILS=1)))]
+)
+def test_branches_join_what_is_of_one_frame_and_nobody_sleeps_for_ever(defines, tmp_path):
+    printed = explore("fork.pml", tmp_path, **defines)
+    assert "errors: 0" in printed, printed
+
+
+@pytest.mark.parametrize(
+    "bug, found",
+    [
+        (1, "invalid end state"),
+        (2, "assertion"),
+        pytest.param(3, "assertion", marks=pytest.mark.full),
+        (4, "invalid end state"),
+        (5, "invalid end state"),
+    ],
+)
+def test_the_model_of_branches_finds_what_it_should(bug, found, tmp_path):
+    assert f"pan:1: {found}" in explore("fork.pml", tmp_path, FAILS=int(bug == 4), BUG=bug)
+
+
 @pytest.mark.parametrize("workers, jobs", [(1, 4), (2, 1)])
 def test_a_team_runs_every_piece_once_and_nobody_sleeps_for_ever(workers, jobs, tmp_path):
     """Two workers and two jobs have none either: 9 million states, 45 s."""

@@ -22,6 +22,7 @@ PROGRAMS = {  # name -> the sources under test, and the rounds: plain, with a sa
     "team": (["_kernels/cpu/team.c"], 20_000, 4_000),
     "tiling": (["_kernels/cpu/tiling.c", "_kernels/cpu/team.c"], 20_000, 2_000),
     "lane": (LANE, 700, 150),
+    "forks": (LANE, 100, 20),
     "run_inline": (LANE, 5_000, 1_000),
 }
 

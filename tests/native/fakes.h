@@ -90,9 +90,9 @@ typedef struct rig {
     pa_stage stages[PA_MAX_STAGES];
     pa_ring rings[PA_MAX_STAGES + 1];
     pa_slot slots[PA_MAX_STAGES + 1][MAX_SLOTS];
-    float data[PA_MAX_STAGES + 1][MAX_SLOTS][2];
+    float data[PA_MAX_STAGES + 1][MAX_SLOTS][2 * PA_MAX_STAGES]; /* two numbers; behind them those of branches */
     fake programs[PA_MAX_STAGES];
-    pa_leaf leaves[PA_MAX_STAGES];
+    pa_piece leaves[PA_MAX_STAGES];
     float blocks[BLOCKS][PA_MAX_STAGES][2];
     int64_t rows[PA_MAX_STAGES][KEPT + PA_DEPTH_MAX][WIDTH];
 } rig;
@@ -107,7 +107,7 @@ static int units(void) { return r.lane.stages < most_units ? r.lane.stages : mos
 
 static void set_up(int stages, int slots) {
     memset(&r, 0, sizeof r);
-    r.lane = (pa_lane){.stages = stages, .stage = r.stages, .ring = r.rings, .host = &r.host,
+    r.lane = (pa_lane){.stages = stages, .stage = r.stages, .host = &r.host,
                        .block = (char *)r.blocks, .block_bytes = sizeof r.blocks[0],
                        .blocks = slots * (stages + 1)};
     for (int i = 0; i < stages; i++) {
@@ -122,8 +122,10 @@ static void set_up(int stages, int slots) {
         r.stages[i].program = &r.programs[i].program;
         r.stages[i].fault_frame = -1;
         r.stages[i].late_share = -1;
-        r.leaves[i] = (pa_leaf){.slot_offset = 0, .block_offset = sizeof r.blocks[0][i] * (size_t)i,
-                                .bytes = sizeof r.blocks[0][i]};
+        r.stages[i].earlier = i;
+        r.stages[i].in = &r.rings[i], r.stages[i].out = &r.rings[i + 1];
+        r.stages[i].before = i ? &r.stages[i - 1] : NULL, r.stages[i].after = i + 1 < stages ? &r.stages[i + 1] : NULL;
+        r.leaves[i] = (pa_piece){.from = 0, .to = sizeof r.blocks[0][i] * (size_t)i, .bytes = sizeof r.blocks[0][i]};
         r.stages[i].leaves = &r.leaves[i];
         r.stages[i].leaf_count = 1;
     }
@@ -178,7 +180,7 @@ static pa_slot *take(void) {
     }
 }
 
-static void take_frame(int64_t frame) {
+static inline void take_frame(int64_t frame) {
     pa_slot *slot = take();
     CHECK(slot->frame == frame && slot->failed_stage == -1 && slot->error == 0);
     const float *got = slot->memory.data;

@@ -172,7 +172,7 @@ def test_events_of_a_paced_frame():
     gpu, big = (np.array([[7, *(5_000_000 + 1000 * us for us in row)]]) for row in (gpu, big))
     stages = [
         StageTrace(0, 0, "gpu", True, (0, 1), (("conv", "a"), ("copy", "b")), gpu),
-        StageTrace(0, 1, "bigx1", False, (1, 2), (("conv", "c"),), big),
+        StageTrace(0, 1, "bigx1", False, (1, 2), (("conv", "c"),), big, senders=(0,)),
     ]
     events = trace.chrome(stages, {})["traceEvents"]
     check_events(events, stages)

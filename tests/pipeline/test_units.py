@@ -16,8 +16,9 @@ from toy_board import MS, chain_net, toy_board
 
 from pipeall import ArgumentError, Engine, Pipeline, PipelineError
 from pipeall.pipeline.planning.plan import Plan
-from pipeall.pipeline.planning.predict import StageCosts, balanced, predict, spans, stage_shares, with_shares
+from pipeall.pipeline.planning.predict import balanced, predict, spans, stage_shares, with_shares
 from pipeall.pipeline.planning.simulate import simulate
+from pipeall.pipeline.planning.stage_costs import StageCosts
 
 # ---- plans
 

@@ -8,8 +8,9 @@ from plans_reference import INF
 
 from pipeall.errors import ArgumentError
 from pipeall.pipeline.planning.plan import Plan
-from pipeall.pipeline.planning.predict import StageCosts, predict
+from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Link, Profile, UnitTimes
+from pipeall.pipeline.planning.stage_costs import StageCosts
 
 SPREAD = (0.0,) * 4
 

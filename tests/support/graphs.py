@@ -243,3 +243,16 @@ def reshaped_net():
 
 
 NETS = [small_net, branching_net, two_crossing_net, reshaped_net]
+
+
+def modules_net() -> Graph:
+    """A convolution; a module of three branches, one with a pooling ahead; another of three, of which one ends there as
+    an output and one is an output too; a convolution."""
+    net = Net((1, 4, 8, 8))
+    x = net.conv("x0", 8, k=3)
+    wide = net.conv(net.conv(x, 4), 6, k=3)
+    pooled = net.conv(net.op("maxpool", x, kernel=(3, 3), strides=(1, 1), pads=(1, 1, 1, 1)), 5)
+    x = net.op("concat", net.conv(x, 3), wide, pooled)
+    apart = net.op("sigmoid", net.conv(x, 5))
+    deep, flat = net.conv(net.conv(x, 8), 8, k=3), net.conv(x, 6)
+    return net.graph(net.conv(net.op("concat", deep, flat), 7), flat, apart, name="modules")

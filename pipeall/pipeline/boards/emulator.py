@@ -11,7 +11,8 @@ from math import isfinite
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ..planning.plan import Plan
-from ..planning.predict import StageCosts, check_runs, spans
+from ..planning.predict import check_runs, spans
+from ..planning.stage_costs import StageCosts
 from .board import Board
 
 

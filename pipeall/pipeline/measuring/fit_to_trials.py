@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..planning.plan import Plan
-from ..planning.predict import StageCosts, spans
+from ..planning.predict import spans
 from ..planning.profile import Factors, Profile
+from ..planning.stage_costs import StageCosts
 from .trial import Trial
 
 LEAST, MOST = 0.2, 20.0  # a factor beyond these is no contention: the run was disturbed, and is not followed

@@ -17,8 +17,8 @@ from math import inf
 import numpy as np
 
 from .linear import maximize
-from .predict import StageCosts
 from .profile import Profile
+from .stage_costs import StageCosts
 
 ROUNDS = 200  # of column generation: some tens are usual
 EXACT = 1e-9  # relative: from there on a better path is rounding

@@ -12,10 +12,12 @@ import numpy as np
 
 from ...errors import ArgumentError
 from .bound import bound, worth_of
+from .forks import forks
 from .plan import Plan
 from .plan_table import PredictedPlan
-from .predict import Prediction, StageCosts, StageSpan, balanced, finite, predict, spans, stage_shares, unit_times
+from .predict import Prediction, StageSpan, balanced, finite, predict, spans, stage_shares, unit_times
 from .profile import Profile
+from .stage_costs import StageCosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,8 @@ def explain(profile: Profile, plan: Plan, others: Iterable[PredictedPlan] = ()) 
     busiest = max(slowest, key=slowest.__getitem__)
     stages = tuple(chain(*stages))
     units = [plan.units[plan.unit_of.index(number)] for number in dict.fromkeys(plan.unit_of)]
-    moved = _moved(plan, len(profile.groups)) if len(plan.lanes) == 1 else []
+    row = len(plan.lanes) == 1 and not forks(plan.lanes[0])
+    moved = _moved(plan, len(profile.groups)) if row else []  # branches end where they end
     return Explanation(
         plan=plan,
         prediction=prediction,

@@ -18,8 +18,9 @@ import numpy as np
 from .bound import GroupPaths, mixture, worth_of
 from .plan import Goal, Plan
 from .plan_table import DECIMALS, PredictedPlan
-from .predict import StageCosts, predict
+from .predict import predict
 from .profile import Profile
+from .stage_costs import StageCosts
 from .stage_tables import ROUNDING
 from .units import Unit
 

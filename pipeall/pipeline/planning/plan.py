@@ -21,7 +21,9 @@ from ...files import JsonReader, naming, read_json, shown, write_json
 from ...graph.ir import Graph
 from ...graph.onnx.read.given import network as graph_of
 from ...graph.ops import macs
-from .plan_text import WORDS, Cuts, cut_of, lanes_of, units_of
+from ...graph.partition import needs
+from .forks import check_branches, floats_beside, forks, levels
+from .plan_text import WORDS, Cuts, Order, cut_of, lanes_of, levels_of, order_text, units_of, word_of
 from .units import Unit, unit_numbers
 
 OBJECTIVES = ("throughput", "latency", "energy")
@@ -86,7 +88,8 @@ class StagePlan:
 
     Where the cut behind it floats, it also computes the ``floating`` groups after its last, for a frame that the next
     stage is not ready for, or, where ``share`` is given, for so many percent of the frames. Stages that take some cores
-    of a component take successive ones, in the order of the plan; those that take it whole share it.
+    of a component take successive ones, in the order of the plan; those that take it whole share it. One that is
+    ``beside`` the stage before it runs at the same time: both are branches, and their groups do not need each other.
     """
 
     unit: Unit
@@ -94,6 +97,7 @@ class StagePlan:
     last: int | None = None
     floating: int = 0
     share: int | None = None
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +120,14 @@ class Plan:
         a(Goal, "a Goal")("goal", self.goal)
 
     @classmethod
-    def pipeline(cls, order: Sequence[str], cuts: Cuts) -> Plan:
+    def pipeline(cls, order: Order, cuts: Cuts) -> Plan:
         """A pipeline of stages.
 
         Parameters
         ----------
         order
-            Units such as "big", "L" or "Bx3", from the first stage to the last.
+            Units such as "big", "L" or "Bx3", from the first stage to the last. A tuple of units has one stage each,
+            which run side by side: their groups are branches that do not need each other.
         cuts
             Cumulative group counts, one fewer. A cut (3, 4) floats: group 4 belongs to either stage, frame by frame, so
             that neither waits for the other.
@@ -138,10 +143,8 @@ class Plan:
             Where the numbers do not fit together, or a component is given twice; some cores of one may be given several
             times.
         """
-        units, cuts = (
-            units_of([several(as_text, WORDS)("order", order)])[0],
-            several(cut_of, "a list of group counts")("cuts", cuts),
-        )
+        order = several(word_of, WORDS)("order", order)
+        units, cuts = units_of([order])[0], several(cut_of, "a list of group counts")("cuts", cuts)
         if len(cuts) != len(units) - 1:
             hint = "" if cuts else "; --order, or Plan.balanced, makes stages of about equal MACs"
             raise ArgumentError(
@@ -153,10 +156,15 @@ class Plan:
         if any(second <= first for first, second in pairwise(ends)):
             raise ArgumentError(f"cuts {list(cuts)}: expected increasing group counts from 1")
         borders = [(0, 0), *pairs, (None, None)]
+        beside = [bool(index) for words in levels_of(order) for index in range(len(words))]
         stages = [
-            StagePlan(unit, first, last, late - last if last else 0, share)
-            for unit, ((first, _), (last, late)), share in zip(units, pairwise(borders), shares, strict=True)
+            StagePlan(unit, first, last, late - last if last else 0, share, branch)
+            for unit, ((first, _), (last, late)), share, branch in zip(
+                units, pairwise(borders), shares, beside, strict=True
+            )
         ]
+        if floats_beside(stages):
+            raise ArgumentError(f"order {order_text(order)!r}: expected no cut that floats beside branches")
         return cls((tuple(stages),))
 
     @classmethod
@@ -186,8 +194,9 @@ class Plan:
 
         ``B-L:3~4`` has a cut that floats: group 4 belongs to either stage, frame by frame; ``3~4@60``: to the first for
         60 % of the frames. In ``B-G-B:2,9`` a component serves two stages. ``(B-G-B:2,9)+L`` has two lanes, which take
-        frames independently; in ``4*Bx1`` and ``2*(Bx2-Lx2:9)`` lanes are alike. ``G@fp16`` and ``G@mixed`` are the gpu
-        in half precision (board.Component).
+        frames independently; in ``4*Bx1`` and ``2*(Bx2-Lx2:9)`` lanes are alike. In ``B-(B|G)-B:3,4,6`` groups 4 and
+        5 to 6 are branches, which run at the same time. ``G@fp16`` and ``G@mixed`` are the gpu in half precision
+        (board.Component).
         """
         text = as_text("plan", text)
         lanes = [lane for word in re.split(r"\+(?![^(]*\))", text) for lane in lanes_of(word)]
@@ -224,6 +233,9 @@ class Plan:
                 f"plan {self}: expected a plan for the {len(graph.groups)} groups of {graph.name}, "
                 f"got one for {groups} groups of {shown(name)}"
             )
+        for lane in self.lanes:
+            if forks(lane):
+                check_branches(lane, needs(graph), self)
 
     def save(self, path: str | Path, graph: Graph | None = None, about: Mapping[str, Any] | None = None) -> None:
         """Writes a small JSON file: the plan's text, the network it is for, and ``about`` it (such as predictions).
@@ -311,7 +323,8 @@ def _text(lane: Sequence[StagePlan]) -> str:
         else str(stage.last)
         for stage in lane[:-1]
     )
-    return "-".join(stage.unit for stage in lane) + (f":{cuts}" if cuts else "")
+    order = [tuple(lane[index].unit for index in level) for level in levels(lane)]
+    return order_text([units if len(units) > 1 else units[0] for units in order]) + (f":{cuts}" if cuts else "")
 
 
 def borders(stages: Sequence[StagePlan], groups: int, network: str) -> list[tuple[int, int, int, int]]:

@@ -3,26 +3,28 @@
 The model: a stage takes the sum of its groups' times, and what receiving and sending cost it. Each time is multiplied
 by the slow-down that every other unit of the plan causes: a unit of the same lane computes other groups, one of another
 lane the whole network. All units count as always busy, as in a balanced pipeline. The period is that of the slowest
-unit: what all stages take that it serves. Latency is one frame's time through all stages, without waiting. A frame with
-no other under way is done sooner: units compute in turn, and none slows another down. Groups that float go to the stage
-before the cut for some share of the frames: the one with which the slowest unit is fastest. The runtime gets there by
-itself, because that stage takes them whenever the next one is not ready.
+unit: what all stages take that it serves. Latency is one frame's time through all stages, without waiting; of branches
+side by side, the longest time of a unit. A frame with no other under way is done sooner: units compute in turn, and
+only those of branches slow each other down. Groups that float go to the stage before the cut for some share of the
+frames: the one with which the slowest unit is fastest. The runtime gets there by itself, because that stage takes them
+whenever the next one is not ready.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain
 from math import inf, isfinite
 
 import numpy as np
 
 from ...errors import ArgumentError
+from .forks import branch_bytes, forks, path_ms
 from .linear import maximize
-from .plan import Goal, Plan, borders
-from .profile import HOST, Profile
+from .plan import Goal, Plan, StagePlan, borders
+from .profile import Profile
+from .stage_costs import StageCosts
 
 ROUNDING = 1e-12  # relative: a stage that just fits may come out longer by its sums
 BISECTIONS = 50  # of the period of a plan whose cuts float
@@ -87,89 +89,6 @@ def finite(ms: float) -> float | None:
     return ms if isfinite(ms) else None
 
 
-class StageCosts:
-    """What groups and hand-overs cost units that run at once. Hand-over is indexed by border: 0 .. groups.
-
-    Units are given by position, one for each stage.
-
-    lanes    the lane that each is in; unless given, all are one pipeline
-    unit_of  numbers: equal ones are one unit, which serves several stages; unless given, each is its own
-    alone    one unit at a time computes: there is no contention
-
-    Raises ArgumentError for a unit that the profile lacks.
-    """
-
-    def __init__(
-        self,
-        profile: Profile,
-        units: Sequence[str],
-        lanes: Sequence[int] | None = None,
-        unit_of: Sequence[int] | None = None,
-        *,
-        alone: bool = False,
-    ):
-        if missing := [unit for unit in units if unit not in profile.units]:
-            raise ArgumentError(f"unit {missing[0]!r}: expected one of the profile: {', '.join(profile.units)}")
-        self.profile, self.units, self.lanes = profile, tuple(units), tuple(lanes or [0] * len(units))
-        self.unit_of, self.alone = tuple(unit_of or range(len(units))), alone
-        self._handovers: dict[tuple[int | None, int | None], tuple[np.ndarray, np.ndarray]] = {}
-
-    @classmethod
-    def of(cls, profile: Profile, plan: Plan, *, alone: bool = False) -> StageCosts:
-        """The costs of a plan's units. Raises ArgumentError for one that the profile lacks."""
-        lanes = [index for index, lane in enumerate(plan.lanes) for _ in lane]
-        return cls(profile, plan.units, lanes, plan.unit_of, alone=alone)
-
-    @cached_property
-    def others(self) -> tuple[tuple[int, ...], ...]:
-        """For each position those of the other units that compute meanwhile, each unit once."""
-        if self.alone:
-            return ((),) * len(self.units)
-        firsts: dict[int, int] = {}
-        for position, number in enumerate(self.unit_of):
-            firsts.setdefault(number, position)
-        return tuple(tuple(firsts[other] for other in firsts if other != number) for number in self.unit_of)
-
-    def slowdown(self, position: int, other: int) -> np.ndarray:
-        """How many times as long a unit takes while another runs, per group; both are given by position."""
-        same_pipeline = self.lanes[position] == self.lanes[other]
-        return self.profile.slowdown(self.units[position], self.units[other], same_pipeline=same_pipeline)
-
-    @cached_property
-    def loaded_ms(self) -> tuple[np.ndarray, ...]:
-        """Time of each group with the other units running, per unit."""
-        rows = []
-        for position, unit in enumerate(self.units):
-            ms = np.array(self.profile.units[unit].ms)
-            for other in self.others[position]:
-                ms = ms * self.slowdown(position, other)
-            rows.append(ms)
-        return tuple(rows)
-
-    @cached_property
-    def energy_known(self) -> bool:
-        power = (self.profile.units[unit].power_w for unit in self.units)
-        return self.profile.idle_w is not None and all(watts is not None for watts in power)
-
-    @cached_property
-    def loaded_mj(self) -> tuple[np.ndarray, ...]:
-        """Energy of each group beyond what the idle board draws, per unit; only where ``energy_known``.
-
-        Zero for a group that the unit cannot run: no plan that has it there is possible.
-        """
-        idle = self.profile.idle_w
-        watts = (np.array(self.profile.units[unit].power_w) for unit in self.units)
-        possible = (np.where(np.isfinite(ms), ms, 0.0) for ms in self.loaded_ms)
-        return tuple(ms * np.maximum(w - idle, 0.0) for ms, w in zip(possible, watts, strict=True))
-
-    def handover(self, sender: int | None, receiver: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """(send_ms, receive_ms) at every border between two units given by position; None is the host."""
-        if (sender, receiver) not in self._handovers:
-            ends = [HOST if position is None else self.units[position] for position in (sender, receiver)]
-            self._handovers[sender, receiver] = self.profile.handover(ends[0], ends[1])
-        return self._handovers[sender, receiver]
-
-
 @dataclass(frozen=True, slots=True)
 class StageSpan:
     """The groups of one stage, and its neighbours.
@@ -179,6 +98,8 @@ class StageSpan:
 
     position   of its unit among the plan's; sender, receiver: those of its neighbours, None for the host
     groups     (first, first_late, last, last_late): the two in the middle bound what it always computes
+    given, taken  before a join, and at a fork: (position, bytes) of each branch that it receives from, or sends to, in
+               place of its one neighbour
     """
 
     position: int
@@ -186,6 +107,8 @@ class StageSpan:
     receiver: int | None
     groups: tuple[int, int, int, int]
     share: int | None = None
+    given: tuple[tuple[int, int], ...] = ()
+    taken: tuple[tuple[int, int], ...] = ()
 
     def total(self, values: np.ndarray, before: float, behind: float) -> float:
         """The mean over the frames of the sum over its groups.
@@ -202,10 +125,16 @@ class StageSpan:
     def handover_ms(self, costs: StageCosts, before: float, behind: float) -> tuple[float, float]:
         """(receiving, sending): the means over the frames."""
         first, first_late, last, last_late = self.groups
-        receiving = costs.handover(self.sender, self.position)[1]
-        sending = costs.handover(self.position, self.receiver)[0]
-        receive_ms = _between(receiving[first_late], receiving[first], before)
-        send_ms = _between(sending[last], sending[last_late], behind)
+        if self.given:
+            receive_ms = sum(costs.handed_ms(sender, self.position, size)[1] for sender, size in self.given)
+        else:
+            receiving = costs.handover(self.sender, self.position)[1]
+            receive_ms = _between(receiving[first_late], receiving[first], before)
+        if self.taken:
+            send_ms = sum(costs.handed_ms(self.position, receiver, size)[0] for receiver, size in self.taken)
+        else:
+            sending = costs.handover(self.position, self.receiver)[0]
+            send_ms = _between(sending[last], sending[last_late], behind)
         return receive_ms, send_ms
 
     def ms(self, costs: StageCosts, before: float, behind: float) -> float:
@@ -217,13 +146,32 @@ def spans(profile: Profile, plan: Plan) -> list[list[StageSpan]]:
     """The stages of every lane. Raises ArgumentError where they do not fit the profile's network."""
     position, lanes = 0, []
     for lane in plan.lanes:
+        begin = position
         lanes.append([])
         for index, ends in enumerate(borders(lane, len(profile.groups), profile.network)):
             sender = position - 1 if index else None
             receiver = position + 1 if index + 1 < len(lane) else None
             lanes[-1].append(StageSpan(position, sender, receiver, ends, lane[index].share))
             position += 1
+        if forks(lane):
+            lanes[-1] = _with_branches(profile, lane, lanes[-1], begin)
     return lanes
+
+
+def _with_branches(profile: Profile, lane: Sequence[StagePlan], row: list[StageSpan], begin: int) -> list[StageSpan]:
+    """The stages of a lane with what those at forks and joins hand over. ``begin``: the position of the first."""
+    row = list(row)
+    for level in forks(lane):
+        ends = [row[index].groups[0] for index in level] + [row[level[-1]].groups[2]]
+        read, made = profile.crossing_bytes[ends[0]], branch_bytes(profile.crossing_bytes, ends)
+        fork, join = level.start - 1, level.stop
+        branches = [begin + index for index in level]
+        row[fork] = replace(row[fork], taken=tuple((position, read) for position in branches))
+        row[join] = replace(row[join], given=tuple(zip(branches, made, strict=True)))
+        for index, size in zip(level, made, strict=True):
+            given, taken = ((begin + fork, read),), ((begin + join, size),)
+            row[index] = replace(row[index], given=given, taken=taken)
+    return row
 
 
 def check_runs(profile: Profile, plan: Plan) -> None:
@@ -364,7 +312,7 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
         if costs.energy_known:
             mj = (span.total(costs.loaded_mj[span.position], before, behind) for span, before, behind in stages)
             busy_mj.append(sum(mj))
-    latency = max(sum(stages) for stages in lanes)
+    latency = _latency_ms(plan, lanes)
     if latency == inf:
         return Prediction(tuple(lanes), inf, inf, inf, None)
     if not all(periods):
@@ -374,8 +322,14 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
     energy = None
     if costs.energy_known:
         energy = period * (profile.idle_w + sum(rate * mj for rate, mj in zip(rates, busy_mj, strict=True)))
-    alone_ms = max(map(sum, alone_stage_ms(profile, plan)))
+    alone_ms = _latency_ms(plan, alone_stage_ms(profile, plan))
     return Prediction(tuple(lanes), period, latency, alone_ms, energy, profile.idle_w)
+
+
+def _latency_ms(plan: Plan, stage_ms: Sequence[Sequence[float]]) -> float:
+    """The time of a frame through the slowest lane, of the times of its stages."""
+    numbers = iter(plan.unit_of)
+    return max(path_ms(lane, [next(numbers) for _ in lane], ms) for lane, ms in zip(plan.lanes, stage_ms, strict=True))
 
 
 def alone_stage_ms(profile: Profile, plan: Plan) -> list[list[float]]:

@@ -130,8 +130,11 @@ class Profile:
         )
         return np.array(factors) if factors else np.ones(len(self.groups))
 
-    def handover(self, sender: str, receiver: str) -> tuple[np.ndarray, np.ndarray]:
+    def handover(
+        self, sender: str, receiver: str, sizes: tuple[int, ...] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(send_ms, receive_ms) at every border, 0 being the network's input; zeros for a link nobody measured.
+        ``sizes``: of so many bytes, in place of what crosses the borders.
 
         Infinity between two that cannot stand beside each other: they share no memory, and the runtime refuses it.
         """
@@ -139,7 +142,7 @@ class Profile:
         whole, default = (
             tuple(HOST if unit is None else getattr(unit, of) for unit in ends) for of in ("whole", "component")
         )
-        sizes = np.array(self.crossing_bytes, float)
+        sizes = np.array(self.crossing_bytes if sizes is None else sizes, float)
         if whole[0] != whole[1] and HOST not in whole and not may_be_neighbours(*default):
             return np.full(len(sizes), np.inf), np.full(len(sizes), np.inf)
         link = self.links.get(whole) or self.links.get(default)

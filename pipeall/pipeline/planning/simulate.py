@@ -20,11 +20,13 @@ import numpy as np
 
 from ...arguments import checked, number, optional, switch, whole
 from ...errors import ArgumentError
+from .forks import links
 from .plan import Plan, plan_of
-from .predict import StageCosts, check_runs, predict, spans
+from .predict import check_runs, predict, spans
 from .profile import Profile, profile_of
 from .rings import MAX_DEPTH, MAX_SLOTS, REORDER, FrameTimes, in_turn, slots_behind, under_way
 from .simulated_lane import LaneState, SimulatedStage, StageState, Way
+from .stage_costs import StageCosts
 
 MAX_FRAMES = 1_000_000  # some minutes
 MAX_PERIOD_MS = 1e9  # eleven days
@@ -215,8 +217,11 @@ def _build(
                     groups = first_late if came_late else first, last_late if goes_late else last
                     ways[came_late, goes_late] = Way(costs, span.position, groups, handover_ms, always)
             stages.append(StageState(span.position, unit, (first, last), ways, span.share))
-        behind = [slots_behind(planned, index, slots) for index in range(len(planned))]
-        lanes.append(LaneState(stages, behind, under_way(planned, depth)))
+        ends = links(planned)
+        room = [
+            slots_behind(planned, sender, slots) if min(sender, receiver) >= 0 else inf for sender, receiver in ends
+        ]
+        lanes.append(LaneState(stages, ends, room, under_way(planned, depth)))
     return costs, lanes
 
 

@@ -9,8 +9,8 @@ from random import Random
 
 import numpy as np
 
-from .predict import StageCosts
 from .rings import FrameTimes, goes_out_late, in_share
+from .stage_costs import StageCosts
 
 QUARTILE = 0.6745  # of the normal distribution, in standard deviations
 
@@ -151,11 +151,16 @@ class StageState:
 
 class LaneState:
     """A lane in the simulation. ``inside``: frames in each ring but the last, with the one that its reader holds;
-    ``slots``: of the ring behind each stage."""
+    ``slots``: of each; ``before``, ``behind``: the rings around each stage, by number; ``links``: their stages
+    (``rings.links``)."""
 
-    def __init__(self, stages: list[StageState], slots: Sequence[int], depth: int):
+    def __init__(self, stages: list[StageState], links: Sequence[tuple[int, int]], slots: Sequence[float], depth: int):
         self.stages, self.slots, self.depth = stages, slots, depth
-        self.inside = [0] * len(stages)
+        self.inside = [0] * len(links)
+        numbers = range(len(links))
+        self.before = [[ring for ring in numbers if links[ring][1] == index] for index in range(len(stages))]
+        self.behind = [[ring for ring in numbers if links[ring][0] == index] for index in range(len(stages))]
+        self.senders = [links[rings[0]][0] for rings in self.before]
         self.submitted: list[tuple[int, float]] = []  # frame number, ms
 
     @property
@@ -169,7 +174,7 @@ class LaneState:
     def waiting(self, now: float) -> Iterator[tuple[int, int]]:
         """The stages that could begin a frame, by index, and the frame's number."""
         for index, stage in enumerate(self.stages):
-            if stage.running or not self.inside[index]:
+            if stage.running or not all(self.inside[ring] for ring in self.before[index]):
                 continue
             if stage.taken_ms is None:
                 stage.taken_ms = now
@@ -178,13 +183,11 @@ class LaneState:
 
     def begin(self, index: int, now: float) -> None:
         stage = self.stages[index]
-        stage.begin(now, index > 0 and self.stages[index - 1].late[len(stage.runs)])
+        stage.begin(now, index > 0 and self.stages[self.senders[index]].late[len(stage.runs)])
 
     def _has_free_slot(self, index: int) -> bool:
-        """Whether the ring behind a stage has one. The host takes results at once: the last stage's always has."""
-        if index + 1 == len(self.stages):
-            return True
-        return self.inside[index + 1] < self.slots[index]
+        """Whether the rings behind a stage have one. The host takes results at once: the last stage's always has."""
+        return all(self.inside[ring] < self.slots[ring] for ring in self.behind[index])
 
     def end(self, index: int, now: float) -> int | None:
         """Ends what stage ``index`` runs; behind the last stage, returns the number of the frame in this lane."""
@@ -194,17 +197,19 @@ class LaneState:
                 stage.go_on()
                 return None
         stage.end(now)
-        self.inside[index] -= 1
+        for ring in self.before[index]:
+            self.inside[ring] -= 1
         if index + 1 == len(self.stages):
             return self.stages[index].finished - 1
-        self.inside[index + 1] += 1
+        for ring in self.behind[index]:
+            self.inside[ring] += 1
         return None
 
     def _goes_out_late(self, index: int) -> bool:
         stage = self.stages[index]
         if stage.share is not None:
             return in_share(len(stage.runs) - 1, stage.share)
-        return goes_out_late(self.inside[index + 1], self.inside[index] - 1)
+        return goes_out_late(self.inside[self.behind[index][0]], self.inside[self.before[index][0]] - 1)
 
     def times(self) -> list[FrameTimes]:
         """The times of the frames that are finished."""

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .predict import StageCosts
 from .profile import HOST, Profile
+from .stage_costs import StageCosts
 
 ROUNDING = 1e-9  # relative: sums of the same times in another order differ by less
 
