@@ -13,12 +13,13 @@ Simulated, with the interval that holds four of five cases, beside the best time
 with any engine, processor and precision of floats.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from bench.common import DETECTORS, NETWORKS, Record, frames, mean_line, names, network, parser
 from pipeall import Board, Graph, Plan, quantize
+from pipeall.pipeline.boards.models.all_cores import AllCores
 from pipeall.pipeline.boards.models.board_model import BoardModel
 from pipeall.pipeline.boards.models.modelled import Modelled
 from pipeall.pipeline.boards.models.price_list import PriceList
@@ -79,9 +80,10 @@ def short(part: Modelled) -> str:
 
 def precise(model: BoardModel, graph: Graph, quantized: Graph) -> dict[str, tuple[Graph, list[str]]]:
     """precision -> the network and the units, where a component has prices of halves, or all CPUs of integers."""
-    cpus = [unit for unit, pricing in model.pricing.items() if isinstance(pricing, PriceList)]
-    halves = {unit: f"{unit}@fp16" for unit in model.components if "fp16" in model.precisions(unit)}
-    found = {"fp16": (graph, [halves.get(unit, unit) for unit in model.components])} if halves else {}
+    units = list(model.profile(graph).units)
+    cpus = [unit for unit in units if isinstance(model.pricing[unit], PriceList | AllCores)]
+    halves = {unit: f"{unit}@fp16" for unit in units if "fp16" in model.precisions(unit)}
+    found = {"fp16": (graph, [halves.get(unit, unit) for unit in units])} if halves else {}
     whole = all("int8" in model.precisions(unit) for unit in cpus)
     return found | ({"int8": (quantized, cpus)} if whole else {})
 
@@ -132,13 +134,25 @@ def megabytes(graph: Graph, board: Board, plan: Plan | None) -> float | None:
     return plan and sum(stage.total for stage in footprint(graph, plan, board)) / 1e6
 
 
+def say_gains(gains: Sequence[tuple[str, float, bool]], record: Record, delivery: Record) -> None:
+    """gains: network, times the throughput of Parallel, and whether 99 of 100 frames are delivered sooner."""
+    for what, nets in (("networks", NETWORKS), ("detectors", DETECTORS)):
+        if some := [row for row in gains if row[0] in nets]:
+            _, found, sooner = zip(*some, strict=True)
+            record.say(mean_line(f"Best by Parallel, {what}", found) + f"; least {min(found):.3f}")
+            delivery.say(
+                f"{what.capitalize()}: Best delivers sooner than Parallel at the 99th percentile in {sum(sooner)} "
+                f"of {len(sooner)}."
+            )
+
+
 def main() -> None:
     options = parser(__doc__, networks=(*NETWORKS, *DETECTORS))
     options.add_argument("--boards", type=names, default=list(BOARDS))
     options = options.parse_args()
     graphs = {net: network(net) for net in options.networks}
     quantized = {net: on_noise(graph) for net, graph in graphs.items() if net not in DETECTORS}
-    gains = []  # network, times the throughput of Parallel, and whether 99 of 100 frames are delivered sooner
+    gains = []
     with (
         Record(options, *COLUMNS, keys=2) as record,
         Record(options, *DELIVERY, part="delivery", keys=2) as delivery,
@@ -176,14 +190,7 @@ def main() -> None:
                     rates = [ways.fps[mode] for mode in SHOWN]
                     known = max(value or 0 for _, value in forms.values())
                     summary.add(what, precision, *rates, known, *ways.latency("p99").values(), str(ways.best))
-        for what, nets in (("networks", NETWORKS), ("detectors", DETECTORS)):
-            if some := [row for row in gains if row[0] in nets]:
-                _, found, sooner = zip(*some, strict=True)
-                record.say(mean_line(f"Best by Parallel, {what}", found) + f"; least {min(found):.3f}")
-                delivery.say(
-                    f"{what.capitalize()}: Best delivers sooner than Parallel at the 99th percentile in {sum(sooner)} "
-                    f"of {len(sooner)}."
-                )
+        say_gains(gains, record, delivery)
 
 
 if __name__ == "__main__":

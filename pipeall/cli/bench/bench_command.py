@@ -12,7 +12,7 @@ from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...pipeline.boards import machine
 from ...pipeline.boards.board import Board
-from ...pipeline.boards.default_units import real_components
+from ...pipeline.boards.default_units import default_units
 from ...pipeline.measuring.comparison import averages, compare_modes
 from ...pipeline.measuring.trial import compare
 from ...pipeline.planning.plan import Plan
@@ -144,9 +144,9 @@ def _trace(path: str, graph: Graph, board: Board, plan: str, seconds: float, tim
 
 
 def _components(board: Board, text: str | None) -> list[str]:
-    """Those that are named, else all real ones; and where their cores are equal "cpu", which is all cores at once."""
+    """Those that are named, else the whole ones of ``default_units``."""
     if text is None:
-        return list(dict.fromkeys([*real_components(board), *filter(None, [board.all_cores])]))
+        return [unit for unit in default_units(board) if unit.cores is None]
     names = [Unit.parse_whole(word) for word in text.split(",")]
     if len(set(names)) != len(names):
         raise ArgumentError(f"--components {text}: expected distinct components")

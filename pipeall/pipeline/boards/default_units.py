@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..planning.units import Unit, traits_of
-from .board import Board
+from .board import WHOLE, Board
 
 SMALL = (1, 2)  # cores of a unit beside those of whole components: with them no division of four cores is missing
 
@@ -15,13 +15,14 @@ def real_components(board: Board) -> list[str]:
 
 def default_units(board: Board) -> list[Unit]:
     """All real components; on a machine of equal cores also all cores at once, one, and of four or more also two.
+    Of a model also all cores at once, where it knows them as one team.
 
     Copies or stages of single cores may gain more there than threads do. Two components of one core each are the single
     ones themselves.
     """
     real = real_components(board)
     if board.all_cores is None:
-        return [Unit.parse(name) for name in real]
+        return [Unit.parse(name) for name in (*real, *([WHOLE] if board.model and board.model.team else []))]
     whole = Unit.parse(board.all_cores)
     count, clusters = board.component(whole).device.width, sum(traits_of(name).cores for name in real)
     some = [Unit(whole.component, cores) for cores in SMALL if 2 * cores <= count and count > clusters]

@@ -84,12 +84,18 @@ def baselines(
     """
     several = [name for name in components if not traits_of(name).all]
     searched = {
-        mode: search(graph, profile, units=several or components, top=top, **SEARCHES[mode]).ranked
+        mode: search(graph, profile, units=_units_of(mode, components), top=top, **SEARCHES[mode]).ranked
         for mode in (modes if len(components) > 1 else ("pipe-all",))
     }
     single = singles(profile, components)
     able = [name for name in several if Plan.single(name) in single]
     return Baselines(single, Plan.parallel(able) if len(able) > 1 else None, searched)
+
+
+def _units_of(mode: str, components: Sequence[str]) -> Sequence[str]:
+    """Those that plans of a searched mode may have: pipelines, as the paper means them, are of single components."""
+    several = [name for name in components if not traits_of(name).all]
+    return several if several and SEARCHES[mode]["plans"] == "pipelines" else components
 
 
 @dataclass(frozen=True, slots=True)

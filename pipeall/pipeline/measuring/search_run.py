@@ -131,7 +131,7 @@ def half_precision(graph: Graph, board: Board, outcome: Outcome, asked: Request)
         or graph.quantized
     ):
         return None
-    halves = [f"{name}@fp16" for name in board.components if "fp16" in board.model.precisions(name)]
+    halves = [f"{name}@fp16" for name in outcome.profile.units if "fp16" in board.model.precisions(name)]
     if not halves:
         return None
     profile = board.model.profile(graph, [*outcome.profile.units, *halves])
