@@ -18,7 +18,7 @@ from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.search import search
 from pipeall.pipeline.planning.uncertainty import four_of_five
-from tools.board_models import price_table, unequal_cores
+from tools.board_models import price_table, shared_steps
 from tools.board_models.fit_boards import build
 
 BOARDS = ("a311d", "rk3399", "rk3588")  # whose clusters have prices or published times of their own
@@ -151,18 +151,18 @@ def test_pieces_are_those_of_the_drivers():
 
 def test_published_times_of_all_cores_are_within_the_error_four_times_of_five():
     """With equal shares, as ncnn and ARM Compute Library give them: the slowest core's share decides."""
-    known = unequal_cores.pairs(price_table.load(price_table.PRICES), build(DATA)["rk3399pro"])
+    known = shared_steps.pairs(price_table.load(price_table.PRICES), build(DATA)["rk3399pro"])
     inside = []
     for network in {pair.network for pair in known}:
         others = [pair for pair in known if pair.network != network]
-        wide, barrier = four_of_five(unequal_cores.left_out(others)), unequal_cores.barrier_ms(others)
-        for name, own in unequal_cores.PUBLISHED.items():
+        wide, barrier = four_of_five(shared_steps.left_out(others)), shared_steps.barrier_ms(others)
+        for name, own in shared_steps.PUBLISHED.items():
             for steps in [pair.steps for pair in known if (pair.source, pair.network) == (name, network)]:
                 alone, all_ = own.ms[network]
                 shares = 1.1 * alone * own.alone / own.together
                 inside.append(1 / (1 + wide) <= (shares + barrier * steps) / all_ <= 1 + wide)
     assert len(inside) == 14 and sum(inside) >= 0.7 * len(inside)
-    assert four_of_five(unequal_cores.left_out(known)) < 0.09
+    assert four_of_five(shared_steps.left_out(known)) < 0.09
 
 
 def test_errors_of_all_cores_are_no_less_than_those_of_their_clusters():

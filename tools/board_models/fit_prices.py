@@ -24,7 +24,7 @@ from pipeall.pipeline.boards.models.price_list import Sample, Work
 from pipeall.pipeline.boards.models.regression import Regression
 from pipeall.pipeline.boards.models.some_cores import Cores
 from pipeall.pipeline.planning.uncertainty import DEVIATIONS, four_of_five
-from tools.board_models import price_table, unequal_cores
+from tools.board_models import price_table, shared_steps
 from tools.board_models.fit_boards import RK_PIPELINES, build, contention, links, pipelines
 from tools.board_models.modelled_boards import BOARDS, BoardParts
 from tools.board_models.price_grid import GRIDS
@@ -293,13 +293,13 @@ def boards(clusters: Mapping[str, Cluster], data: Path) -> dict[str, BoardModel]
     published = build(data)
     wide = contention_error(published["rk3399pro"], data)
     rows = [row for cluster in clusters.values() for network in cluster.networks.values() for row in network]
-    together = unequal_cores.pairs(rows, published["rk3399pro"])
+    together = shared_steps.pairs(rows, published["rk3399pro"])
     found = {}
     for name, entry in BOARDS.items():
         found[name] = board(name, clusters, published, wide, data)
         if len(entry.socs) > 1:
             rates = {of: [clusters[soc].rate(of) for soc in entry.socs.values()] for of in PRECISIONS}
-            found[name] = unequal_cores.with_all_cores(found[name], rates, together)
+            found[name] = shared_steps.with_all_cores(found[name], rates, together)
     return found
 
 

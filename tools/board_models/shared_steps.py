@@ -1,6 +1,6 @@
 """All cores of a board in one step: what their clusters cost each other, as published, and what each step costs beside.
 
-    python -m tools.board_models.unequal_cores [PRICES] [--data DATA]
+    python -m tools.board_models.shared_steps [PRICES] [--data DATA]
 
 ncnn and ARM Compute Library give each thread the same share of a step: the slowest core decides. With one more cluster
 at work a cluster thus takes its own time, times its part of the cores, times the board's contention. Beside that comes
