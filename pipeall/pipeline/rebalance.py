@@ -21,11 +21,12 @@ from ..errors import ArgumentError, PipeallError
 from ..graph.ir import Graph
 from .boards.board import Board
 from .planning.forks import forks
-from .planning.partitions import Kind, fastest
+from .planning.partitions import fastest
 from .planning.plan import Goal, Plan, repeats
 from .planning.predict import alone_stage_ms, predict
 from .planning.profile import Profile
 from .planning.search import search
+from .planning.unit_set import Kind
 from .planning.units import Unit, unit_sets
 from .stats import NO_GROUPS, StageCounters
 
@@ -189,7 +190,7 @@ class Drift:
         lane = self._first.lanes[0]
         if self.goal.objective != "throughput" or not repeats(lane):
             return []
-        sets = unit_sets(self._units, len(drifted.groups), self._cores)
+        sets = unit_sets(self._units, min(len(lane), len(drifted.groups)), self._cores)
         kind = Kind(len(lane), lanes=False, floating=any(stage.floating for stage in lane))
         found = fastest(drifted, sets, kind, self.goal.max_latency_ms or inf)
         return [one.plan for one in found.plans if not _floats_freely(one.plan)]

@@ -10,6 +10,7 @@ from commands import document, invoke, two_clusters
 from pipeall import Board, DeviceError, Plan, footprint
 from pipeall import search as find
 from pipeall.cli.model_argument import ZOO
+from pipeall.pipeline.boards.default_units import cores_of, units_to_search
 from pipeall.pipeline.measuring import exhaustive, search_run, verify
 from pipeall.pipeline.planning.plan_table import PredictedPlan
 from pipeall.pipeline.planning.predict import predict
@@ -47,7 +48,8 @@ def test_plans_of_any_kind_are_ranked_by_a_simulation(tmp_path):
     path = tmp_path / "plan.json"
     found = document("search", "alexnet", "--board", "a311d", "--stages", "4", "-o", path)
     graph = ZOO["alexnet"]()
-    expected = find(graph, Board.load("a311d").model.profile(graph), stages=4)
+    board = Board.load("a311d")
+    expected = find(graph, board.model.profile(graph, units_to_search(board)), stages=4, cores=cores_of(board))
     assert [row["plan"] for row in found["ranked"]] == [str(choice.plan) for choice in expected.ranked]
     assert str(Plan.load(path, graph)) == found["best"] and found["bound_ms"] == expected.bound_ms
     rates = [row["simulated"]["fps"] for row in found["ranked"] if "simulated" in row]

@@ -18,8 +18,8 @@ from pipeall.pipeline.planning.profile import HOST, Profile, UnitTimes
 
 def times(profile: Profile, unit: str, group: int, others: list[str], same: tuple[bool, ...]) -> float:
     """Of a group while the others run; of two ways to count contention the less."""
-    slow = [prod(profile.slowdown(unit, other, same_pipeline=one)[group] for other in others) for one in same]
-    return profile.units[unit].ms[group] * min(slow)
+    slow = [min(profile.slowdown(unit, other, same_pipeline=one)[group] for one in same) for other in others]
+    return profile.units[unit].ms[group] * prod(slow)
 
 
 def assignments(profile: Profile, units: tuple[str, ...], stages: int, beside: tuple[str, ...] | None) -> np.ndarray:

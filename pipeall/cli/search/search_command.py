@@ -14,17 +14,17 @@ from ...graph.ir import Graph
 from ...graph.onnx.read.inputs import Shapes
 from ...pipeline.boards import machine
 from ...pipeline.boards.board import Board
-from ...pipeline.boards.default_units import real_components
+from ...pipeline.boards.default_units import real_components, units_to_search
 from ...pipeline.measuring.comparison import likely
 from ...pipeline.measuring.exhaustive import open_measurements
 from ...pipeline.measuring.precision import Allowed, allowed_precisions
 from ...pipeline.measuring.search_run import Outcome, Request, half_precision, run_search
 from ...pipeline.measuring.trial import random_frame
 from ...pipeline.measuring.verify import VERIFIED, Verified
-from ...pipeline.planning.partitions import MAX_STAGES
 from ...pipeline.planning.plan import Goal
 from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.search import MAX_STAGES_GIVEN, PLANS
+from ...pipeline.planning.unit_set import MAX_STAGES
 from ..model_argument import load_model
 from ..options import (
     Command,
@@ -131,18 +131,18 @@ def search(
         from .search_plot import draw_plans  # before anything is measured in vain
     goal = Goal(objective, max_latency_ms, min_fps)
     _check_goal(goal, floating, all_path is not None)
-    if profile_path is not None and board is not None:
-        raise ArgumentError("--profile: expected no --board beside it, the profile has the times")
-    if max_error is not None and (precisions is None or board is not None):
-        raise ArgumentError("--max-error: expected --precisions beside it and no --board: a model computes nothing")
+    _check_board(board, profile_path, precisions, max_error)
     graph, there = load_model(model, input_shape, finer), load_board(board)
     given = Profile.load(profile_path) if profile_path else None
     every = open_measurements(all_path, graph, there) if all_path else None
-    choice = _allowed(graph, there, unit_names(units), precisions, max_error) if precisions else None
-    names = list(choice.units) if choice else unit_names(units)
+    some = objective != "energy" and len(precisions or ()) < 2  # no power is known of cores, and precisions are many
+    searched = units_to_search(there) if some else None
+    names = unit_names(units)
+    choice = _allowed(graph, there, names or searched, precisions, max_error) if precisions else None
+    names = list(choice.units) if choice else names
     asked = Request(goal, max_memory_mb, names, plans, floating, stages, top, verified, every, seconds or PLAN_S)
     with progress() as bar:
-        profile = given or measured(graph, there, names, seconds, bar)
+        profile = given or measured(graph, there, names or searched, seconds, bar)
         with tracked(bar, graph.name) as show_progress:
             outcome = run_search(graph, there, profile, asked, show_progress)
     with ExitStack() as files:  # what is printed is not lost where they cannot be written, nor they where it cannot
@@ -153,6 +153,16 @@ def search(
         if plot:
             files.callback(draw_plans, plot, *_drawn(graph, asked, outcome))
         _print(graph, there, asked, outcome, choice, as_json)
+
+
+def _check_board(
+    board: str | None, profile_path: str | None, precisions: Sequence[str] | None, max_error: float | None
+) -> None:
+    """Raises ArgumentError for options that do not go together."""
+    if profile_path is not None and board is not None:
+        raise ArgumentError("--profile: expected no --board beside it, the profile has the times")
+    if max_error is not None and (precisions is None or board is not None):
+        raise ArgumentError("--max-error: expected --precisions beside it and no --board: a model computes nothing")
 
 
 def _check_goal(goal: Goal, floating: bool | None, every: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..planning.units import Unit, traits_of
+from ..planning.units import Unit, core_counts, traits_of
 from .board import WHOLE, Board
 
 SMALL = (1, 2)  # cores of a unit beside those of whole components: with them no division of four cores is missing
@@ -33,3 +33,26 @@ def cores_of(board: Board) -> dict[str, int]:
     """How many cores each component has, where it has cores to choose from."""
     names = dict.fromkeys([*board.components, *filter(None, [board.all_cores])])
     return {name: board.component(name).device.width for name in names if traits_of(name).cores}
+
+
+def units_to_search(board: Board, precision: str = "") -> list[Unit] | None:
+    """What a search on a modelled board takes by itself: every component, and some cores of each that has times of
+    them; None where there is no model.
+
+    precision: of those that have it; default: each in its own.
+    """
+    if board.model is None:
+        return None
+    whole = [unit for unit in board.model.default_units() if unit.cores is None]
+    if precision:
+        names = dict.fromkeys(unit.component for unit in whole if precision in board.model.precisions(unit.component))
+        whole = [Unit(name, None, precision) for name in names]
+    return [
+        *whole,
+        *(
+            Unit(unit.component, count, unit.precision)
+            for unit in whole
+            if unit.component in board.model.cores
+            for count in core_counts(board.model.components[unit.component].count)
+        ),
+    ]

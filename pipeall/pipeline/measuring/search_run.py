@@ -12,7 +12,7 @@ from ...journal import Journal
 from ...progress import Progress, silent
 from ..boards import machine
 from ..boards.board import Board
-from ..boards.default_units import cores_of
+from ..boards.default_units import cores_of, units_to_search
 from ..boards.profile_cache import measured_on
 from ..planning.explain import Explanation, explain
 from ..planning.plan import Goal
@@ -131,9 +131,11 @@ def half_precision(graph: Graph, board: Board, outcome: Outcome, asked: Request)
         or graph.quantized
     ):
         return None
-    halves = [f"{name}@fp16" for name in outcome.profile.units if "fp16" in board.model.precisions(name)]
+    halves = units_to_search(board, "fp16")
     if not halves:
         return None
-    profile = board.model.profile(graph, [*outcome.profile.units, *halves])
+    known = {unit.component for unit in halves}
+    others = [unit for unit in outcome.profile.units if unit.component not in known]
+    profile = board.model.profile(graph, [*others, *halves])
     best = search(graph, profile, top=1, cores=cores_of(board)).ranked[0]
     return best if best.prediction.fps > outcome.best.prediction.fps else None

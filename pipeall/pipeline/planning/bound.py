@@ -5,7 +5,8 @@ receiver what the profile says. Every pipeline, cuts that float included, is a m
 a plan. The mixture with the most frames per ms that gives no unit more work than time is a linear program with a
 column a path. Its duals are what a ms of each unit is worth, and dynamic programming finds the path that is worth
 least: the program is solved when none is worth less than those it has (Ford and Fulkerson, 1958; Gilmore and
-Gomory, 1961).
+Gomory, 1961). Equal units count as one that has their time together: a mixture that gives one of them less to do than
+another is as fast as its mean over all ways to exchange them, which gives them the same.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .stage_costs import StageCosts
 
 ROUNDS = 200  # of column generation: some tens are usual
 EXACT = 1e-9  # relative: from there on a better path is rounding
+LEAST_MS = 1e-9  # what takes no time has a rate, too
 
 Cheapest = Callable[[np.ndarray], "tuple[float, np.ndarray, object]"]
 
@@ -31,7 +33,8 @@ class Bound:
     """What no mixture of paths is better than.
 
     period_ms  the least, infinity where no path is possible
-    prices     (units,): what a ms of each unit is worth, in frames; their sum is the rate, 1 / period_ms
+    prices     (units,): what a ms of each unit is worth, in frames; their sum, of equal units each, is the rate,
+               1 / period_ms
     shares     of the frames that take each of ``paths``, those that take any; and what a path is, as its finder says
     """
 
@@ -41,12 +44,14 @@ class Bound:
     paths: tuple[object, ...]
 
 
-def mixture(units: int, cheapest: Cheapest) -> Bound:
+def mixture(counts: Sequence[int], cheapest: Cheapest) -> Bound:
     """The best mixture of the paths that ``cheapest`` finds.
 
+    counts: how many there are of each unit.
     cheapest: given prices (units,), the path that is worth least: its worth (infinity: none is possible), its load of
     each unit in ms, and the path.
     """
+    units, time = len(counts), np.array(counts, float)
     prices = np.ones(units)
     loads: list[np.ndarray] = []
     paths: list[object] = []
@@ -57,16 +62,27 @@ def mixture(units: int, cheapest: Cheapest) -> Bound:
             return Bound(inf, (0.0,) * units, (), ())
         if not load.any():
             return Bound(0.0, (0.0,) * units, (1.0,), (path,))
-        if worth > 0.0 and prices.sum() / worth < rate:  # prices at which no path is worth less than 1
-            rate, best = float(prices.sum()) / worth, prices / worth
+        if worth > 0.0 and prices @ time / worth < rate:  # prices at which no path is worth less than 1
+            rate, best = float(prices @ time) / worth, prices / worth
         if found.sum() >= rate * (1 - EXACT):
             break
         loads.append(load)
         paths.append(path)
-        found, prices = maximize(np.ones(len(loads)), np.array(loads).T, np.ones(units))
+        found, prices = maximize(np.ones(len(loads)), np.array(loads).T, time)
     used = np.flatnonzero(found > 0.0)
     shares = found[used] / found.sum()
     return Bound(1.0 / rate, tuple(best.tolist()), tuple(shares.tolist()), tuple(paths[index] for index in used))
+
+
+def quick_ms(ms: np.ndarray, counts: np.ndarray | Sequence[int]) -> float:
+    """What no mixture of paths is faster than, by the prices at which each unit is worth what it does alone.
+
+    A path is worth at least each group where that is worth least, whatever it hands over.
+
+    ms: (units, groups); counts: how many there are of each unit.
+    """
+    rates = 1.0 / np.where(np.isfinite(ms), ms, 0.0).sum(axis=1).clip(LEAST_MS)
+    return float((ms * rates[:, None]).min(axis=0).sum() / (rates @ np.array(counts)))
 
 
 class GroupPaths:
@@ -163,7 +179,7 @@ def bound(
     Parameters
     ----------
     profile, units
-        The times, and what runs.
+        The times, and what runs; equal ones have one price.
     stages
         The most of each path; None: any number.
     beside
@@ -177,9 +193,10 @@ def bound(
     ArgumentError
         For a unit that the profile lacks.
     """
-    every = [*units, *(beside or [])]
-    costs = StageCosts(profile, every, [0] * len(units) + [1] * len(beside or []))
-    ms = np.array(costs.loaded_ms[: len(units)])
-    if beside is None:
-        ms = np.minimum(ms, StageCosts(profile, every, range(len(units))).loaded_ms)
-    return mixture(len(units), GroupPaths(ms, costs, stages, free=free).cheapest)
+    every = [*dict.fromkeys(units), *(beside or [])]
+    lanes = [0] * len(units) + [1] * len(beside or [])
+    costs = StageCosts(profile, [*units, *(beside or [])], lanes, least=beside is None)
+    places = [units.index(unit) for unit in dict.fromkeys(units)]
+    ms = np.array([costs.loaded_ms[place] for place in places])
+    paths = GroupPaths(ms, StageCosts(profile, every), stages, free=free)
+    return mixture([units.count(unit) for unit in every[: len(places)]], paths.cheapest)

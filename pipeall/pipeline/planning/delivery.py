@@ -9,6 +9,7 @@ from .plan import Plan
 from .plan_table import Delivered, PredictedPlan
 from .profile import Profile
 from .simulate import simulate
+from .stage_tables import ROUNDING
 from .ties import Contender, behind, simplest
 
 SIMULATED = 12  # plans, the best as predicted
@@ -27,8 +28,8 @@ def by_delivery(
 ) -> tuple[list[PredictedPlan], float]:
     """The plans that are fastest as predicted, and ``always``, simulated; then the others, by predicted period.
 
-    The simplest of those within ``EQUAL`` of the fastest, and no slower than any of ``always``, comes first. Also
-    returns what share of the simulated throughput that gives up.
+    The simplest of those within ``EQUAL`` of the fastest, and no slower than any of ``always``, simulated or
+    predicted, comes first. Also returns what share of the simulated throughput that gives up.
     """
     ordered = sorted(
         {one.plan: one for one in plans}.values(),
@@ -39,8 +40,11 @@ def by_delivery(
         return [], 0.0
     simulated = [replace(one, delivered=delivered(profile, one.plan)) for one in chosen]
     simulated.sort(key=lambda one: (-one.delivered.fps, one.delivered.latency_p99_ms, len(one.plan.units)))
-    enough = max((one.delivered.fps for one in simulated if one.plan in always), default=0.0)
-    first, best = simplest([_contender(one) for one in simulated if one.delivered.fps >= enough])
+    rivals = [one for one in simulated if one.plan in always]
+    enough = max((one.delivered.fps for one in rivals), default=0.0)
+    shortest = min((one.prediction.period_ms for one in rivals), default=0.0) * (1 + ROUNDING)
+    able = [one for one in simulated if one.delivered.fps >= enough or one.prediction.period_ms <= shortest]
+    first, best = simplest([_contender(one) for one in able])
     simulated.sort(key=lambda one: one.plan != first.plan)
     return [*simulated, *(one for one in ordered if one not in chosen)], behind(first.value, best.value)
 

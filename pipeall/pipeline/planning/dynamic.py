@@ -37,9 +37,15 @@ class Dynamic:
     @cached_property
     def shortest_ms(self) -> float:
         """The shortest period of all; infinity where no configuration is possible."""
+        return float(self.periods_ms[self.tables.counts])
+
+    @cached_property
+    def periods_ms(self) -> np.ndarray:
+        """The same of pipelines of some of the units, by how many there are of each: (count + 1 of each unit)."""
         tables = self.tables
         best = _solve(tables, _inner(tables, tables.stage_ms), tables.stage_ms, np.maximum)
-        return float(best[tables.counts][:, tables.host, tables.groups].min())
+        shortest = [reached[:, tables.host, tables.groups].min() for reached in best.values()]
+        return np.array(shortest).reshape([count + 1 for count in tables.counts])
 
     def least(self, costs: np.ndarray, limit_ms: float = inf) -> Solution | None:
         """The solution of least sum of ``costs`` where no stage takes longer than the limit; None: there is none.

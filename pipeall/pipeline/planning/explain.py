@@ -217,11 +217,12 @@ def _added(periods: Iterable[float]) -> float:
 
 def _good_at(profile: Profile, units: Sequence[str]) -> dict[str, tuple[tuple[int, int], ...]]:
     """Unit -> spans of the groups that are worth least on it, at what its time is worth at the bound."""
+    different = list(dict.fromkeys(units))
     prices = np.array(bound(profile, units, free=True).prices)[:, None]
-    ms = np.array(StageCosts(profile, units).loaded_ms)
-    best = worth_of(prices, ms).argmin(axis=0)
-    found: dict[str, list[tuple[int, int]]] = {unit: [] for unit in units}
-    for unit, groups in groupby(range(len(best)), key=lambda group: units[best[group]]):
+    loaded = StageCosts(profile, units).loaded_ms
+    best = worth_of(prices, np.array([loaded[units.index(unit)] for unit in different])).argmin(axis=0)
+    found: dict[str, list[tuple[int, int]]] = {unit: [] for unit in different}
+    for unit, groups in groupby(range(len(best)), key=lambda group: different[best[group]]):
         first, *others = groups
         found[unit].append((first, first + 1 + len(others)))
     return {unit: tuple(spans) for unit, spans in found.items()}

@@ -97,7 +97,7 @@ class LoadedPaths:
 
     def __init__(self, paths: GroupPaths, period_ms: float, most_ms: float):
         self.paths = paths
-        mixed = np.array(mixture(paths.units, paths.cheapest).prices)
+        mixed = np.array(mixture([1] * paths.units, paths.cheapest).prices)
         amounts = [(np.ones(paths.units), most_ms), *((unit, period_ms) for unit in np.eye(paths.units))]
         amounts += [(mixed, float(mixed.sum()) * period_ms)]
         self.limits = [(prices, _rest(paths, prices), most * (1 + ROUNDING)) for prices, most in amounts]

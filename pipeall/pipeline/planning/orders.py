@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import combinations, islice, pairwise, product
+from itertools import chain, combinations, islice, pairwise, product
 from math import comb, inf
 from operator import mul
 
@@ -27,16 +27,25 @@ Ranges = tuple[tuple[int, int], ...]  # (early, late) of every cut: equal where 
 def orders(units: Sequence[Unit], stages: int, *, repeats: bool = True) -> list[tuple[int, ...]]:
     """All orders of up to ``stages`` stages of these units, each at least once and none beside itself, by their index.
 
-    A whole component may come several times if ``repeats``; some cores of one are a unit that has one stage.
+    A whole component may come several times if ``repeats``; some cores of one are a unit that has one stage. Equal
+    units come in the order of their indices: others are the same orders.
     """
-    most = [stages if repeats and unit.cores is None else 1 for unit in units]
-    found = (
-        order
-        for length in range(len(units), (stages if repeats else len(units)) + 1)
-        for order in product(range(len(units)), repeat=length)
-        if all(1 <= order.count(unit) <= count for unit, count in enumerate(most))
-        and all(one != other for one, other in pairwise(order))
-    )
+    most = stages if repeats else len(units)
+    earlier = [max((at for at in range(index) if units[at] == unit), default=None) for index, unit in enumerate(units)]
+
+    def longer(order: tuple[int, ...], length: int) -> Iterator[tuple[int, ...]]:
+        missing = len(set(range(len(units))) - set(order))
+        if len(order) + missing > length:
+            return
+        if len(order) == length:
+            yield order
+        else:
+            for index, unit in enumerate(units):
+                again = index in order and not (repeats and unit.cores is None and order[-1] != index)
+                if not again and (earlier[index] is None or earlier[index] in order):
+                    yield from longer((*order, index), length)
+
+    found = chain.from_iterable(longer((), length) for length in range(len(units), most + 1))
     return list(islice(found, MAX_ORDERS))
 
 
@@ -58,7 +67,7 @@ class Order:
     @cached_property
     def bound(self) -> Bound:
         """The shortest period of any cuts, floating ones included: its paths are cuts."""
-        return mixture(self.units, self._cheapest)
+        return mixture([1] * self.units, self._cheapest)
 
     def load(self, cuts: Sequence[int]) -> np.ndarray:
         """What a frame takes of each unit, ms."""

@@ -130,6 +130,11 @@ class PlanTable:
         fewer = within[rows.stages[within] < stages]
         return self._predicted(self._plan(fewer[np.argmin(value[fewer])])) if len(fewer) else None
 
+    def least(self, objective: str, period_ms: float, latency_ms: float) -> float:
+        """The least value of the objective within both limits; infinity where there is no plan."""
+        _, value, within = self._within(objective, period_ms, latency_ms)
+        return float(value[within].min(initial=inf))
+
     def _within(self, objective: str, period_ms: float, latency_ms: float) -> tuple[Columns, np.ndarray, np.ndarray]:
         """The columns, the objective's value of every row, and the rows that are possible within both limits."""
         rows = self._columns()

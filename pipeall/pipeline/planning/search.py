@@ -24,13 +24,14 @@ from .configurations import Limits, evaluate
 from .delivery import by_delivery
 from .latency import soonest
 from .memory_limit import ASKED, BytesOf, MemoryLimit
-from .partitions import MAX_STAGES, Fastest, Kind, fastest
+from .partitions import Fastest, fastest
 from .plan import OBJECTIVES, Goal, Plan
 from .plan_table import PlanTable, PredictedPlan
 from .predict import predict
 from .profile import Profile, profile_of
 from .stage_tables import ROUNDING
 from .uncertainty import share_ahead
+from .unit_set import MAX_STAGES, Kind
 from .units import Unit, traits_of, unit_sets
 
 PLANS = ("all", "pipelines")

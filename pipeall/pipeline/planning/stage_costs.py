@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +24,7 @@ class StageCosts:
     unit_of  numbers: equal ones are one unit, which serves several stages; unless given, each is its own
     alone    one unit at a time computes: there is no contention
     level_of where alone: equal numbers are of stages that run side by side
+    least    each two of the units may be in one lane or in two: of what they slow each other down the less counts
 
     Raises ArgumentError for a unit that the profile lacks.
     """
@@ -35,11 +38,12 @@ class StageCosts:
         *,
         alone: bool = False,
         level_of: Sequence[int] | None = None,
+        least: bool = False,
     ):
         if missing := [unit for unit in units if unit not in profile.units]:
             raise ArgumentError(f"unit {missing[0]!r}: expected one of the profile: {', '.join(profile.units)}")
         self.profile, self.units, self.lanes = profile, tuple(units), tuple(lanes or [0] * len(units))
-        self.unit_of, self.alone = tuple(unit_of or range(len(units))), alone
+        self.unit_of, self.alone, self.least = tuple(unit_of or range(len(units))), alone, least
         self._level_of = tuple(level_of or range(len(units))) if alone else (0,) * len(units)
         self._handovers: dict[tuple[int | None, int | None], tuple[np.ndarray, np.ndarray]] = {}
 
@@ -64,19 +68,25 @@ class StageCosts:
 
     def slowdown(self, position: int, other: int) -> np.ndarray:
         """How many times as long a unit takes while another runs, per group; both are given by position."""
-        same_pipeline = self.lanes[position] == self.lanes[other]
-        return self.profile.slowdown(self.units[position], self.units[other], same_pipeline=same_pipeline)
+        same = {self.lanes[position] == self.lanes[other]} if not self.least else {True, False}
+        units = self.units[position], self.units[other]
+        return np.min([self.profile.slowdown(*units, same_pipeline=one) for one in same], axis=0)
 
     @cached_property
     def loaded_ms(self) -> tuple[np.ndarray, ...]:
         """Time of each group with the other units running, per unit."""
-        rows = []
+        kinds = list(zip(self.units, self.lanes, strict=True))  # those of a kind slow others down alike
+        rows: dict[Any, np.ndarray] = {}
+        found = []
         for position, unit in enumerate(self.units):
-            ms = np.array(self.profile.units[unit].ms)
-            for other in self.others[position]:
-                ms = ms * self.slowdown(position, other)
-            rows.append(ms)
-        return tuple(rows)
+            others = Counter(kinds[other] for other in self.others[position])
+            key = kinds[position], frozenset(others.items())
+            if key not in rows:
+                rows[key] = np.array(self.profile.units[unit].ms)
+                for other, count in others.items():
+                    rows[key] = rows[key] * self.slowdown(position, kinds.index(other)) ** count
+            found.append(rows[key])
+        return tuple(found)
 
     @cached_property
     def energy_known(self) -> bool:

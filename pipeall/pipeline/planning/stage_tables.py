@@ -33,7 +33,7 @@ def handovers(profile: Profile, units: Iterable[str]) -> Handovers:
 class StageTables:
     """All stages that a ``unit_set``, units that run at once, could have; equal ones share their tables.
 
-    ``beside``: units of other lanes, which run too.
+    ``beside``: units of other lanes, which run too. ``least``: any two may be in one lane or in two, as for StageCosts.
 
     units      the different units, in the order of their first place; as an index, their number stands for the host
     counts     how often each of these units is in the set
@@ -43,8 +43,17 @@ class StageTables:
     busy_mj    [unit, first, last]: energy of its groups beyond what the idle board draws; zeros where unknown
     """
 
-    def __init__(self, profile: Profile, unit_set: Sequence[str], links: Handovers, beside: Sequence[str] = ()):
-        costs = StageCosts(profile, [*unit_set, *beside], [0] * len(unit_set) + [1] * len(beside))
+    def __init__(
+        self,
+        profile: Profile,
+        unit_set: Sequence[str],
+        links: Handovers,
+        beside: Sequence[str] = (),
+        *,
+        least: bool = False,
+    ):
+        lanes = [0] * len(unit_set) + [1] * len(beside)
+        costs = StageCosts(profile, [*unit_set, *beside], lanes, least=least)
         self.units = tuple(dict.fromkeys(unit_set))
         self.counts = tuple(unit_set.count(unit) for unit in self.units)
         self.host = len(self.units)

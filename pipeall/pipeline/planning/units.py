@@ -159,6 +159,15 @@ def overlap(one: str, other: str) -> bool:
     return one != other and first.device == second.device and (first.all or second.all)
 
 
+def core_counts(cores: int) -> range:
+    """How many cores of a component units have that a search takes by itself: single cores and more, but not all.
+
+    Of many cores only multiples of an eighth: otherwise there are too many ways to divide them.
+    """
+    step = -(-cores // 8)
+    return range(step, cores, step)
+
+
 def unit_sets(units: Iterable[str], most: int, cores: Mapping[str, int] | None = None) -> list[tuple[Unit, ...]]:
     """All sets of at most ``most`` units, those of fewer units first.
 

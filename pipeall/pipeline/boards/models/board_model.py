@@ -165,7 +165,7 @@ class BoardModel:
         """All units that ``profile`` can tell of a network: its default, other precisions, and some cores of each."""
         every = [*self.components, *([WHOLE] if self.team else [])]
         precise = [Unit(name, None, precision) for name in every for precision in self.precisions(name)]
-        whole = [*self._default_units(), *(unit for unit in precise if graph.quantized or unit.precision != "int8")]
+        whole = [*self.default_units(), *(unit for unit in precise if graph.quantized or unit.precision != "int8")]
         some = (
             Unit(unit.component, count, unit.precision)
             for unit in whole
@@ -188,7 +188,7 @@ class BoardModel:
         are free but for the links. Groups that a unit's kind of device has no kernels for are marked,
         unless they were measured.
         """
-        names, known = [Unit.parse(unit) for unit in units or self._default_units()], self.units(graph)
+        names, known = [Unit.parse(unit) for unit in units or self.default_units()], self.units(graph)
         for name in names:
             if name not in known:
                 part = name.precision and self.components.get(name.component)
@@ -232,7 +232,7 @@ class BoardModel:
         by_steps = any(isinstance(pricing, PriceList) for pricing in self.pricing.values())
         return (PriceList if by_steps else Regression).source
 
-    def _default_units(self) -> list[Unit]:
+    def default_units(self) -> list[Unit]:
         """In the order of the components, then all cores."""
         order = [*self.components, WHOLE]
         return sorted(self.pricing, key=lambda unit: order.index(unit.whole))
