@@ -1,4 +1,5 @@
-/* The team: each piece of each job runs exactly once, also where threads are slow in turns, and the caller sees what it wrote. Argument: number of jobs. */
+/* The team: each piece of each job runs exactly once, also where threads are slow in turns and left out of steps, and the
+ * caller sees what it wrote. Argument: number of jobs. */
 #include "_kernels/cpu/team.h"
 #include "_kernels/eventcount.h"
 
@@ -6,7 +7,7 @@
 
 #include "check.h"
 
-enum { MAX_THREADS = 4, MAX_CHUNKS = 1000, SLOW_NS = 20000, SLOW_JOBS = 1000 };
+enum { MAX_THREADS = 4, MAX_CHUNKS = 1000, SLOW_NS = 20000, SLOW_JOBS = 1000, STEPS = 7 };
 
 typedef struct job {
     int threads, number, pieces, slow;
@@ -53,12 +54,15 @@ static pa_team *open_team(const int *cores, int threads) {
 
 static void test_jobs(const int *cores, int threads, int jobs) {
     uint32_t random = (uint32_t)threads;
+    pa_team_choice choices[STEPS] = {0};
     pa_team *team = open_team(cores, threads);
     for (int i = 0; i < jobs; i++) {
         const uint32_t r = next_random(&random);
         const int pieces = (int)(r >> 16) % 6, most = MAX_CHUNKS / (pieces ? pieces : 1);
         current.slow = i >= jobs / 2; /* then each thread for some time */
+        pa_team_begin_step(team, &choices[i % STEPS]);
         run_job(team, (int)(r % 4 || current.slow ? r / 4 % 9 : r / 4 % (uint32_t)(most + 1)), pieces, i); /* mostly short: workers race to close */
+        pa_team_end_step(team, &choices[i % STEPS]);
     }
     current.slow = 0;
     run_job(team, 0, 0, -1);

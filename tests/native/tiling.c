@@ -45,8 +45,8 @@ int main(int argc, char **argv) {
     int64_t ends[BANDS], spent[THREADS * 2], marks[3];
     for (int i = 0; i < BANDS * STRIPS; i++) {
         rows[i].row = i * ROWS;
-        parts[2 * i] = (pa_step){double_rows, &rows[i], 0}, numbers[2 * i] = 0;
-        parts[2 * i + 1] = (pa_step){add_one, &rows[i], 0}, numbers[2 * i + 1] = 1;
+        parts[2 * i] = (pa_step){.run = double_rows, .args = &rows[i]}, numbers[2 * i] = 0;
+        parts[2 * i + 1] = (pa_step){.run = add_one, .args = &rows[i]}, numbers[2 * i + 1] = 1;
     }
     for (int i = 0; i < BANDS; i++) ends[i] = 2 * STRIPS * (i + 1);
     const pa_tiled_steps tiled = {4, 5, BANDS, parts, ends, numbers};

@@ -197,6 +197,12 @@ def test_given_clusters_are_named_in_their_order(recorded, given, expected):
     assert [c.cores for c in found] == [tuple(ids) for ids in given]
 
 
+def test_clusters_that_are_given_count_as_uneven():
+    core = min(os.sched_getaffinity(0))
+    given = cluster.detect([[core]])
+    assert not cluster.joined(given).uneven and cluster.joined(given * 2).uneven
+
+
 def test_a_given_cluster_of_unequal_cores_has_no_type(recorded):
     (mixed,) = cluster.detect([[0, 5]], root=recorded("rk3399"))
     assert mixed.core_type == "unknown" and "0xd03" in mixed.why and "0xd08" in mixed.why

@@ -1,5 +1,6 @@
 /* A team's jobs (team.c), exhaustively: every piece of every job runs once, by a thread that has this job, however many
- * each claims at a time, and though a worker may leave what is left to others (team.c does so by speeds); the caller
+ * each claims at a time, and though a worker may leave what is left to others (team.c does so by speeds) and slow
+ * workers are not called to some jobs; the caller
  * goes on when nobody is inside, waits for nobody who is not, and nobody sleeps for ever, also when the team is closed.
  *
  *   spin -a -DWORKERS=2 team.pml && cc -O2 -DSAFETY -o pan pan.c && ./pan -m1000000
@@ -30,13 +31,14 @@
 
 #define PIECES (4 - WORKERS) /* with more of both there are too many states */
 #define THREADS (WORKERS + 1)
-#define START 0
-#define DONE 1
+#define START 0 /* of fast workers */
+#define START_SLOW 1
+#define DONE 2
 
-byte sleepers[2];                       /* by gate */
+byte sleepers[3];                       /* by gate */
 byte place[3];                          /* by thread: the gate its ticket is of */
 bool moved[3], asleep[3];
-bool open, stop;
+bool open, few, stop;                   /* few: the job is for fast workers */
 byte inside, job;
 byte next[THREADS], end[THREADS];       /* by share */
 byte ran[3];
@@ -146,22 +148,26 @@ inline claim(thread) {
 }
 
 proctype worker(byte id) {
-    byte seen, piece, last, mine, turn, owner;
+    byte seen, piece, last, mine, turn, owner, gate;
     bool sleeping, entered, final;
     do
-    :: draw_ticket(id, START);
+    :: if /* its speed changes; of two workers one is slow, or there are too many states */
+        :: WORKERS == 1 || id == 2 -> gate = START
+        :: id == 1 -> gate = START_SLOW
+        fi;
+        draw_ticket(id, gate);
         if
         :: stop -> break
         :: else
         fi;
         d_step {
-            entered = open;
+            entered = open && !(few && gate == START_SLOW);
             seen = inside
         }
         if
         :: entered ->
             d_step { /* compare and exchange */
-                entered = open && inside == seen;
+                entered = open && !(few && gate == START_SLOW) && inside == seen;
                 inside = inside + entered
             }
             if
@@ -175,10 +181,10 @@ proctype worker(byte id) {
                 :: final -> signal(DONE)
                 :: else
                 fi;
-                wait(id, START)
+                wait(id, gate)
             :: else /* once more */
             fi
-        :: else -> wait(id, START)
+        :: else -> wait(id, gate)
         fi
     od
 }
@@ -197,9 +203,17 @@ proctype caller() {
         :: else ->
             begin();
             share();
+            if /* said with `open`: one variable */
+            :: few = false
+            :: few = true
+            fi;
             open = true
         fi;
         signal(START);
+        if
+        :: few
+        :: else -> signal(START_SLOW)
+        fi;
         claim(0);
         open = false;
         do
@@ -221,7 +235,8 @@ proctype caller() {
         assert(ran[0] == 1 && ran[1] == 1 && ran[2] == 1) /* once */
     od;
     stop = true;
-    signal(START)
+    signal(START);
+    signal(START_SLOW)
 }
 
 init {

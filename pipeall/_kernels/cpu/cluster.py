@@ -122,7 +122,7 @@ def joined(clusters: Sequence[Cluster]) -> Cluster:
     Clusters that are given explicitly count as uneven, whatever their kind.
     """
     first = clusters[0]
-    uneven = not equal(clusters) or (len(clusters) > 1 and first.why == GIVEN)
+    uneven = not equal(clusters) or (len(clusters) > 1 and first.why.endswith(GIVEN))
     isas = tuple(isa for isa in first.isas if all(isa in other.isas for other in clusters))
     cores = tuple(dict.fromkeys(core for cluster in clusters for core in cluster.cores))
     parts = ", ".join(f"{cluster.name} {format_cores(cluster.cores)}" for cluster in clusters)

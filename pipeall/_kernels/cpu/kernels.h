@@ -57,6 +57,7 @@ typedef struct pa_step {
     pa_step_fn run;
     void *args;
     int64_t scratch_bytes; /* per thread */
+    pa_team_choice choice;
 } pa_step;
 
 /* Before a loop over the rows of a register tile: gcc keeps an array of accumulators in registers only if

@@ -20,10 +20,13 @@ cdef extern from "kernels.h" nogil:
         int64_t *stride
         const void *constant
     ctypedef void (*pa_step_fn)(const void *, void *const *, void *, pa_team *) noexcept nogil
+    ctypedef struct pa_team_choice:
+        int32_t number
     ctypedef struct pa_step:
         pa_step_fn run
         void *args
         int64_t scratch_bytes
+        pa_team_choice choice
 
 cdef extern from "../eventcount.h" nogil:
     int64_t pa_now_ns()

@@ -245,7 +245,7 @@ cdef class CpuProgram:
         return args
 
     cdef int append(self, pa_step_fn run, void *args, int64_t scratch_bytes) except -1:
-        cdef int64_t i, count = self.program.step_count
+        cdef int64_t count = self.program.step_count
         cdef pa_step *steps
         if scratch_bytes > self.program.memory.scratch_bytes or self.scratch is None:
             self.program.memory.scratch_bytes = max(scratch_bytes, self.program.memory.scratch_bytes)
@@ -260,11 +260,11 @@ cdef class CpuProgram:
             steps = <pa_step *>calloc(self.capacity, sizeof(pa_step))
             if steps == NULL:
                 raise MemoryError(f"expected memory for {self.capacity} steps, got none")
-            for i in range(count):
-                steps[i] = self.program.steps[i]
+            memcpy(steps, self.program.steps, count * sizeof(pa_step))
             free(self.program.steps)
             self.program.steps = steps
-        self.program.steps[count] = pa_step(run=run, args=args, scratch_bytes=scratch_bytes)
+        steps = &self.program.steps[count]
+        steps.run, steps.args, steps.scratch_bytes, steps.choice.number = run, args, scratch_bytes, count
         self.program.step_count = count + 1
         self.program.program.mark_count = count + 2
         self.program.program.last_early = count + 1

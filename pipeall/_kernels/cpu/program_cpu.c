@@ -33,13 +33,16 @@ static int cpu_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *ou
     while (tiled < end && (*tiled)->first < first) tiled++;
     for (int32_t i = first; i < last; i++) {
         if (atomic_load_explicit(stop, memory_order_relaxed)) return PA_STOPPED;
+        pa_step *step = &self->steps[i];
+        pa_team_begin_step(self->memory.team, &step->choice);
         if (tiled < end && (*tiled)->first == i) {
             pa_run_tiled(*tiled, bases, &self->memory, self->spent, marks ? marks + i : NULL);
             i = (*tiled++)->last;
         } else {
-            self->steps[i].run(self->steps[i].args, bases, self->memory.scratch, self->memory.team);
+            step->run(step->args, bases, self->memory.scratch, self->memory.team);
             if (marks) marks[i + 1] = pa_now_ns();
         }
+        pa_team_end_step(self->memory.team, &step->choice);
     }
     if (marks) pa_fill_marks(marks, marks[last], last, program->mark_count - 1);
     return 0;

@@ -18,19 +18,26 @@
  * Threads of like speed have like shares, and claim whole chunks. Where one is slower (a small core, or one that others
  * use too), shares are in proportion to speeds, and claims shrink with what is left, down to a piece; a slow thread
  * leaves the last pieces to the others. The caller never leaves any: it may be alone. Speeds are of the last MEMORY_NS.
+ * Slow threads wait at a gate of their own, and sleep on where a step is for the fast ones alone.
  *
  * field                    written by           ordering
  * fn, context, end, pieces caller, while closed store of OPEN (release) pairs with the worker's CAS (acquire)
  * even, fastest, speed     caller, while closed the same
+ * few, fast_count          caller, while closed only the caller reads them
+ * gate                     caller, while closed relaxed: jobs for all wake a thread at either gate
  * next                     all                  relaxed: it only hands out indices
  * done, ns                 the thread, inside   as state
  * state                    all                  a worker's leave (release) pairs with the caller's wait (acquire)
  */
 enum {
     OPEN = 1 << 30,
-    LINGER = 800, /* yields before a thread sleeps, some 0.2 ms: the next layer is mostly nearer than a wake-up takes */
+    FEW = 1 << 29, /* the job is for the fast threads alone */
+    FIRST = 6,     /* frames of a step of which every second one is done by the fast threads alone */
+    EXPLORE = 32,  /* later, frames until it tries again what is slower */
+    LINGER = 800,  /* yields before a thread sleeps, some 0.2 ms: the next layer is mostly nearer than a wake-up takes */
     MEMORY_NS = 16000000, /* of all threads: some frames, and several time slices of whoever disturbs one */
 };
+enum { FAST, SLOW }; /* gates */
 static const float UNEVEN = 0.75f; /* a thread with less of the fastest one's speed is slower: noise is not */
 
 typedef struct worker {
@@ -40,19 +47,22 @@ typedef struct worker {
     float speed;      /* its part of the speed of all */
     double work, time; /* lately: its pieces in ns at the mean speed of all, and the ns that it took */
     pa_team *team;
+    atomic_int gate; /* where it waits for jobs */
     int index, core;
     pthread_t thread;
 } worker;
 
 struct pa_team {
-    pa_eventcount start, done;
+    pa_eventcount start[2], done; /* start: by gate */
     _Alignas(64) atomic_int state; /* OPEN bit + workers inside */
     _Alignas(64) pa_piece_fn fn;
     const void *context;
     int64_t pieces; /* of a chunk */
     int64_t begin;  /* of the job, in ns */
-    bool even;
-    float fastest;  /* speed */
+    bool even, few; /* few: this step is for the fast threads alone */
+    int fast_count; /* the caller included */
+    float fastest; /* speed */
+    int64_t step_begin;
     atomic_bool stop;
     atomic_int awake; /* workers that have come to wait for jobs */
     int size, started;
@@ -160,7 +170,14 @@ static void learn(pa_team *team) {
             one->time /= 2;
         }
     }
-    for (int i = 0; i < team->size; i++) team->workers[i].speed /= sum;
+    team->fast_count = 0;
+    for (int i = 0; i < team->size; i++) {
+        worker *one = &team->workers[i];
+        const int gate = i && one->speed < UNEVEN * most ? SLOW : FAST;
+        one->speed /= sum;
+        team->fast_count += gate == FAST;
+        atomic_store_explicit(&one->gate, gate, memory_order_relaxed);
+    }
     team->fastest = most / sum;
     team->even = least > UNEVEN * most;
 }
@@ -174,17 +191,18 @@ static void *work(void *argument) {
     atomic_fetch_add(&team->awake, 1);
     pa_eventcount_signal(&team->done);
     for (;;) {
-        unsigned ticket = pa_eventcount_ticket(&team->start);
+        const int gate = atomic_load_explicit(&self->gate, memory_order_relaxed);
+        unsigned ticket = pa_eventcount_ticket(&team->start[gate]);
         if (atomic_load(&team->stop)) return NULL;
         int state = atomic_load_explicit(&team->state, memory_order_relaxed);
-        if (state & OPEN) {
+        if (state & OPEN && !(gate == SLOW && state & FEW)) {
             if (!atomic_compare_exchange_strong_explicit(&team->state, &state, state + 1, memory_order_acquire,
                                                          memory_order_relaxed))
                 continue;
             take_part(team, self->index);
             if (atomic_fetch_sub_explicit(&team->state, 1, memory_order_release) == 1) pa_eventcount_signal(&team->done);
         }
-        pa_eventcount_wait(&team->start, ticket, LINGER);
+        pa_eventcount_wait(&team->start[gate], ticket, LINGER);
     }
 }
 
@@ -248,14 +266,21 @@ pa_team *pa_team_open(const int *cores, int count, const char *name, char *error
     }
 }
 
+/* A thread's part of the speed of all, where it takes part. */
+static float part(pa_team *team, int thread) {
+    worker *one = &team->workers[thread];
+    return team->few && atomic_load_explicit(&one->gate, memory_order_relaxed) == SLOW ? 0 : one->speed;
+}
+
 /* The threads' shares of a job, one after the other. */
 static void share(pa_team *team, int64_t chunks) {
     const int64_t all = chunks * team->pieces;
     int64_t begin = 0;
-    float speed = 0;
+    float speed = 0, sum = 0;
+    for (int i = 0; i < team->size; i++) sum += part(team, i);
     for (int i = 0; i < team->size; i++) {
         worker *owner = &team->workers[i];
-        speed += owner->speed;
+        speed += part(team, i) / sum;
         const int64_t end = team->even ? chunks * (i + 1) / team->size * team->pieces : (int64_t)((float)all * speed + 0.5f);
         atomic_store_explicit(&owner->next, begin, memory_order_relaxed);
         begin = owner->end = i + 1 < team->size && end < all ? end : all;
@@ -263,7 +288,7 @@ static void share(pa_team *team, int64_t chunks) {
 }
 
 void pa_team_run_pieces(pa_team *team, pa_piece_fn fn, const void *context, int64_t chunks, int64_t pieces) {
-    if (team->size == 1 || chunks * (team->even ? 1 : pieces) <= 1) {
+    if (team->size == 1 || (team->few && team->fast_count == 1) || chunks * (team->even ? 1 : pieces) <= 1) {
         for (int64_t i = 0; i < chunks; i++) fn(context, i * pieces, (i + 1) * pieces, 0);
         return;
     }
@@ -272,16 +297,39 @@ void pa_team_run_pieces(pa_team *team, pa_piece_fn fn, const void *context, int6
     team->pieces = pieces;
     team->begin = pa_now_ns();
     share(team, chunks);
-    atomic_store_explicit(&team->state, OPEN, memory_order_release);
-    pa_eventcount_signal(&team->start);
+    const int open = team->few ? OPEN | FEW : OPEN;
+    atomic_store_explicit(&team->state, open, memory_order_release);
+    pa_eventcount_signal(&team->start[FAST]);
+    if (!team->few) pa_eventcount_signal(&team->start[SLOW]);
     take_part(team, 0);
-    atomic_fetch_sub_explicit(&team->state, OPEN, memory_order_acq_rel);
+    atomic_fetch_sub_explicit(&team->state, open, memory_order_acq_rel);
     for (;;) {
         unsigned ticket = pa_eventcount_ticket(&team->done);
         if (atomic_load_explicit(&team->state, memory_order_acquire) == 0) break;
         pa_eventcount_wait(&team->done, ticket, LINGER);
     }
-    learn(team);
+    if (!team->few) learn(team);
+}
+
+void pa_team_begin_step(pa_team *team, pa_team_choice *choice) {
+    if (team->even) return;
+    const bool few = choice->ns[true] < choice->ns[false];
+    const bool learns = choice->frames < FIRST, other = (choice->frames + choice->number) % EXPLORE == 0;
+    team->few = learns ? choice->frames % 2 : few != other;
+    team->step_begin = pa_now_ns();
+}
+
+void pa_team_end_step(pa_team *team, pa_team_choice *choice) {
+    if (!team->step_begin) return;
+    float *lately = &choice->ns[team->few];
+    const float ns = (float)(pa_now_ns() - team->step_begin), most = 2 * *lately;
+    if (choice->frames < FIRST - 2)
+        *lately = ns; /* caches are cold at first */
+    else
+        *lately += ((ns < most ? ns : most) - *lately) / 4;
+    choice->frames++;
+    team->few = false;
+    team->step_begin = 0;
 }
 
 typedef struct whole_chunks {
@@ -322,7 +370,8 @@ int pa_team_size(const pa_team *team) { return team->size; }
 void pa_team_close(pa_team *team) {
     if (!team) return;
     atomic_store(&team->stop, true);
-    pa_eventcount_signal(&team->start);
+    pa_eventcount_signal(&team->start[FAST]);
+    pa_eventcount_signal(&team->start[SLOW]);
     for (int i = 1; i < team->started; i++) pthread_join(team->workers[i].thread, NULL);
     free(team);
 }

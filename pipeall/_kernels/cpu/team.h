@@ -32,6 +32,15 @@ void pa_team_run_pieces(pa_team *team, pa_piece_fn fn, const void *context, int6
  * an errno of a core that is not allowed. */
 int pa_team_enter(const pa_team *team, pa_thread_state *thread_state);
 void pa_team_leave(const pa_thread_state *thread_state);
+/* A step of a program is some jobs that come again with each frame. Threads that are slower than others take part in it
+ * where they help: `choice`, of that step, remembers how long it took with and without them. Of zeros at first, but for
+ * the number, which is another for each step, or all would try again in the same frame. */
+typedef struct pa_team_choice {
+    float ns[2]; /* lately, of all threads, and of the fast ones alone */
+    int32_t frames, number;
+} pa_team_choice;
+void pa_team_begin_step(pa_team *team, pa_team_choice *choice);
+void pa_team_end_step(pa_team *team, pa_team_choice *choice);
 int pa_team_size(const pa_team *team);
 void pa_team_close(pa_team *team); /* joins the threads */
 

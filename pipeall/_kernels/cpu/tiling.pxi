@@ -19,7 +19,7 @@ def add_tiled(CpuProgram self, tiling, steps, algorithms):
         self.threads, built, self.parts = self.program.core_count, self.parts, None
     parts = <pa_step *>self.new(len(built) * sizeof(pa_step))
     for i, (run, args) in enumerate(built):
-        parts[i] = pa_step(run=<pa_step_fn>run, args=<void *>args, scratch_bytes=0)
+        parts[i].run, parts[i].args = <pa_step_fn>run, <void *>args
     arrays = np.array(ends, np.int64), np.array(numbers, np.int32), np.zeros(self.threads * len(steps), np.int64)
     self.keep += arrays
     made.first, made.last, made.bands, made.tile_steps = tiling.first, tiling.last, len(ends), parts

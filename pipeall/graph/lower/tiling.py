@@ -26,7 +26,7 @@ class Cache(NamedTuple):
     """Where strips lie.
 
     nbytes  of the second-level cache, for each thread
-    bands   of the image; unequal threads have several each, so that a fast one takes more of them
+    bands   of the image, one for each thread
     apart   whether rows of a convolution are computed apart, so that no bit depends on which ones are together
     faster  whether some steps, which it gets whole and in strips, are faster in strips
     """

@@ -23,7 +23,6 @@ from ..device import Device, always, sysfs_text
 from .tune_cpu import Tuner, choose_algorithms, gemm_kernels, modelled_algorithms
 
 PRECISIONS = ("fp32", "fp16", "int8", "mixed")
-UNEVEN_BANDS = 4  # of each thread, where threads are unequal: a frame of MobileNet took 4.2 ms so, else 5.2
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +103,7 @@ class Cpu(Device):
         """The second-level cache. Where nothing is timed, strips are taken as faster, but not on NEON: by the model of
         its cores a line from memory costs less than one from that cache (decision 035)."""
         cluster = self.cluster
-        if cluster.l2_bytes is None:
+        if cluster.l2_bytes is None or (cluster.uneven and self.width > 1):
             return None
         gemms = gemm_kernels(self._kernels())
 
@@ -113,8 +112,7 @@ class Cpu(Device):
 
         faster = self._faster_in_strips if timed and env.tune() else self._modelled_in_strips
         nbytes = cluster.l2_bytes // min(self.width, cluster.l2_cores or self.width)
-        bands = self.width * (UNEVEN_BANDS if cluster.uneven and self.width > 1 else 1)
-        return Cache(nbytes, bands, apart, faster)
+        return Cache(nbytes, self.width, apart, faster)
 
     def _modelled_in_strips(self, whole: Lowered, strips: Lowered) -> bool:
         return "neon" not in self.cluster.isas

@@ -45,6 +45,7 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels)
 
     ``kernels`` as ``table.choose`` gives them. What is timed now is written to the cache folder at once; a file that
     is damaged, of another version or cannot be written costs the time again, the latter with a warning.
+    Of uneven cores the first one is timed alone: it does most of the work, and may do a step by itself.
     """
     choices = modelled_algorithms(steps, cluster, kernels)
     if not env.tune():
@@ -52,7 +53,7 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels)
             if choice is not None:
                 log.debug("%s takes %s: by the model, as PIPEALL_TUNE is off", step.node, choice)
         return choices
-    tuner = Tuner(cluster, kernels)
+    tuner = Tuner(replace(cluster, cores=cluster.cores[:1]) if cluster.uneven else cluster, kernels)
     for index, step in enumerate(steps):
         if len(candidates(step)) > 1:
             choices[index] = tuner.fastest(step, choices[index])
@@ -88,7 +89,7 @@ class Tuner:
         self.evicting: np.ndarray | None = None
 
     def fastest(self, step: Step, default: Algorithm) -> Algorithm:
-        ways = sensible(step, *self.gemms)
+        ways = [way for way in sensible(step, *self.gemms) if not (way == STRASSEN and self.cluster.uneven)]
         if len(ways) == 1:
             return ways[0]
         times = self.shapes.setdefault(self.key(step), {})
@@ -108,7 +109,7 @@ class Tuner:
 
     @property
     def team(self) -> str:
-        return f"team{len(self.cluster.cores)}{' uneven' if self.cluster.uneven else ''}"
+        return f"team{len(self.cluster.cores)}"
 
     def shape(self, step: Step) -> str:
         x, y = step.src[0], step.dst
