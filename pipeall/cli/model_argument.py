@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -28,9 +28,11 @@ ZOO: dict[str, Callable[[], Graph]] = {
 }
 NAMES = (*ZOO, *TRAINED)
 VALUES = f"{__name__}.values"  # of a context's ``meta``
+BRANCHES = "branches"
+Finer = int | Literal["branches"] | None  # how --finer divides groups: where so many tensors cross, or into branches
 
 
-def load_model(model: str, input_shape: Shapes | None = None, finer: int | None = None) -> Graph:
+def load_model(model: str, input_shape: Shapes | None = None, finer: Finer = None) -> Graph:
     """The network of a path or name; ArgumentError or ModelError where there is none or the shape does not fit."""
     model, input_shape = _file(model, input_shape)
     if model in ZOO:
@@ -44,11 +46,13 @@ def load_model(model: str, input_shape: Shapes | None = None, finer: int | None 
         graph = load(model, input_shape, values=given_values())
     else:
         raise ArgumentError(f"model {model!r}: expected an .onnx file or one of {', '.join(NAMES)}")
+    if finer == BRANCHES:
+        return graph.in_branches()
     return graph if finer is None else graph.finer(finer)
 
 
 def read_network(
-    model: str, input_shape: Shapes | None = None, finer: int | None = None, folded: bool = False
+    model: str, input_shape: Shapes | None = None, finer: Finer = None, folded: bool = False
 ) -> tuple[Network, Graph | None, str]:
     """The network as it was exported, the graph that would run, and why there is none.
 

@@ -17,7 +17,7 @@ from click.formatting import wrap_text
 from ..errors import ArgumentError
 from ..files import is_writable, same_file
 from . import complete
-from .model_argument import VALUES
+from .model_argument import BRANCHES, VALUES, Finer
 from .replaced import refuse_replaced
 
 JSON_HELP = "Print one JSON document; show this message."
@@ -273,6 +273,20 @@ class Shapes(click.ParamType):
             self.fail(f"expected a shape such as 1,3,224,224, or name=1x3x48x320, got {value!r}", param, ctx)
 
 
+class FinerGroups(click.IntRange):
+    """A number of at least 1, or "branches"."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Finer:
+        if value == BRANCHES:
+            return BRANCHES
+        if isinstance(value, str) and not re.fullmatch("-?[0-9]+", value):
+            self.fail(f"expected a number of at least 1, or {BRANCHES}; got {value!r}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class Bytes(click.ParamType):
     """A size of memory: "8GB" is 8 x 10^9, "8GiB" 8 x 2^30 bytes."""
 
@@ -346,8 +360,8 @@ export_option = file_option(
 )
 finer_option = click.option(
     "--finer",
-    type=click.IntRange(1),
-    help="Cut also inside of modules, where so many tensors cross.",
+    type=FinerGroups(),
+    help="Cut also inside of modules, where so many tensors cross; or 'branches': around each branch of a module.",
 )
 shape_option = click.option(
     "--input-shape",

@@ -34,7 +34,7 @@
 
 #include "../_kernels/program.h"
 
-enum { PA_MAX_STAGES = 16 };
+enum { PA_MAX_STAGES = 32 };
 
 /* One frame on its way. Times are CLOCK_MONOTONIC nanoseconds. */
 typedef struct pa_slot {

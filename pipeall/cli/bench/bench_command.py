@@ -18,7 +18,7 @@ from ...pipeline.measuring.trial import compare
 from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.units import Unit, overlap
 from .. import complete
-from ..model_argument import load_model
+from ..model_argument import Finer, load_model
 from ..options import (
     Command,
     board_option,
@@ -58,7 +58,7 @@ def bench(
     time_scale: float | None,
     plot: str | None,
     trace: str | None,
-    finer: int | None,
+    finer: Finer,
     as_json: bool,
 ) -> None:
     """Compare one processor, all at once, pipelines and the best plan.

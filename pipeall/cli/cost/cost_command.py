@@ -18,7 +18,7 @@ from ...sizing import size_report as report
 from ...sizing.conventions import CONVENTIONS
 from ...sizing.size_network import Network
 from ..default_group import DEFAULT, DefaultGroup
-from ..model_argument import read_network
+from ..model_argument import Finer, read_network
 from ..options import file_option, json_option, model_argument, model_options, profile_option
 from ..output import print_json
 from ..tables import print_text
@@ -77,7 +77,7 @@ def model_cost(
     roofline: bool,
     profile_path: str | None,
     input_shape: Shapes | None,
-    finer: int | None,
+    finer: Finer,
     as_json: bool,
 ) -> None:
     """Show parameters, operations and memory of a network.

@@ -11,7 +11,7 @@ from ...errors import ArgumentError
 from ...graph.onnx.read.inputs import Shapes
 from ...sizing import residence
 from ...sizing.size_report import epoch_report
-from ..model_argument import read_network
+from ..model_argument import Finer, read_network
 from ..options import Command, Numbers, json_option, model_argument, model_options, positive_option
 from ..output import print_json
 from ..tables import print_text
@@ -58,7 +58,7 @@ def epoch(
     prefetch: bool,
     folded: bool,
     input_shape: Shapes | None,
-    finer: int | None,
+    finer: Finer,
     as_json: bool,
 ) -> None:
     """Show the time of one pass over a data set, and what bounds it.

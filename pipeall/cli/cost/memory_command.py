@@ -12,7 +12,7 @@ from ...graph.onnx.read.inputs import Shapes
 from ...sizing import training
 from ...sizing.residence import SHARE
 from ...sizing.size_report import training_report
-from ..model_argument import read_network
+from ..model_argument import Finer, read_network
 from ..options import Bytes, Command, json_option, model_argument, model_options, positive_option
 from ..output import print_json
 from ..tables import print_table, print_text
@@ -38,7 +38,7 @@ def train(
     share: float,
     folded: bool,
     input_shape: Shapes | None,
-    finer: int | None,
+    finer: Finer,
     as_json: bool,
 ) -> None:
     """Show the memory that training takes, and the largest batch.

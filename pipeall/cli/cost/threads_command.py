@@ -17,7 +17,7 @@ from ...pipeline.planning.profile import disturbed
 from ...progress import Progress
 from ...sizing.size_report import threads_report
 from .. import complete
-from ..model_argument import load_model, read_network
+from ..model_argument import Finer, load_model, read_network
 from ..options import Command, file_option, finer_option, json_option, positive_option, value_option
 from ..output import print_json, progress, tracked
 from ..plans import BUSY
@@ -37,7 +37,7 @@ from ..tables import print_table, print_text
 @value_option
 @json_option
 def threads(
-    models: tuple[str, ...], seconds: float, training: int | None, plot: str | None, finer: int | None, as_json: bool
+    models: tuple[str, ...], seconds: float, training: int | None, plot: str | None, finer: Finer, as_json: bool
 ) -> None:
     """Measure a network on 1 to all cores, and say which number pays.
 

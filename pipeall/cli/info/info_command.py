@@ -18,7 +18,7 @@ from ...pipeline.planning.plan import Plan
 from ...sizing import size_report as report
 from ...sizing.size_network import Network
 from ..cost.cost_text import COST_HEADINGS, KIB, MB, bytes_text, cost_cells, print_value, show_totals
-from ..model_argument import read_network
+from ..model_argument import Finer, read_network
 from ..options import Command, json_option, model_argument, model_options
 from ..output import print_json, shape_text
 from ..plans import plan_option, read_plan
@@ -36,7 +36,7 @@ def info(
     plan: str | None,
     here: bool,
     input_shape: Shapes | None,
-    finer: int | None,
+    finer: Finer,
     as_json: bool,
 ) -> None:
     """Show a network's groups, its cuts and what crosses them.

@@ -14,7 +14,7 @@ from ...pipeline.boards.board import Board
 from ...pipeline.measuring.report import board_report, model_of
 from .. import complete
 from ..bench.bench_command import NETS
-from ..model_argument import load_model
+from ..model_argument import Finer, load_model
 from ..options import Command, file_option, json_option, model_options, seconds_option
 from ..output import print_json, progress
 from ..plans import times_lines
@@ -32,7 +32,7 @@ def board(
     output: str,
     seconds: float,
     input_shape: Shapes | None,
-    finer: int | None,
+    finer: Finer,
     as_json: bool,
 ) -> None:
     """Measure all of this board, and write a board model.

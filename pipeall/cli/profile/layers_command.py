@@ -11,7 +11,7 @@ from ...graph.ir import Graph
 from ...graph.onnx.read.inputs import Shapes
 from ...pipeline.boards.board import Board
 from ...pipeline.measuring.layers import LayerTimes, layer_times
-from ..model_argument import load_model
+from ..model_argument import Finer, load_model
 from ..options import (
     Command,
     export_option,
@@ -42,7 +42,7 @@ def layers(
     plot: str | None,
     export_tuning: str | None,
     input_shape: Shapes | None,
-    finer: int | None,
+    finer: Finer,
     as_json: bool,
 ) -> None:
     """Show what bounds each layer on units, by default on the first CPU.

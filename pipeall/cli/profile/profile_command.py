@@ -19,7 +19,7 @@ from ...pipeline.boards.models.board_model import BoardModel
 from ...pipeline.boards.profile_cache import measured_on
 from ...pipeline.planning.profile import Profile, UnitTimes
 from ..default_group import DEFAULT, DefaultGroup
-from ..model_argument import load_model
+from ..model_argument import Finer, load_model
 from ..options import (
     board_option,
     export_option,
@@ -80,7 +80,7 @@ def profile_model(
     save_board: str | None,
     export_tuning: str | None,
     input_shape: Shapes | None,
-    finer: int | None,
+    finer: Finer,
     as_json: bool,
 ) -> None:
     """Measure networks' groups on every processor.

@@ -12,7 +12,7 @@ from ...graph.onnx.read.inputs import Shapes
 from ...pipeline.boards.board import Board
 from ...pipeline.devices.device import Component, Tuned
 from .. import complete
-from ..model_argument import load_model
+from ..model_argument import Finer, load_model
 from ..options import Command, export_option, json_option, model_options, models_argument
 from ..output import print_json, progress
 from ..plans import write_tuning
@@ -30,7 +30,7 @@ def tune(
     unit: str,
     export_tuning: str | None,
     input_shape: Shapes | None,
-    finer: int | None,
+    finer: Finer,
     as_json: bool,
 ) -> None:
     """Time all algorithms of each convolution on a GPU.

@@ -23,7 +23,7 @@ from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.rings import MAX_SLOTS
 from .. import complete
-from ..model_argument import ZOO, load_model
+from ..model_argument import ZOO, Finer, load_model
 from ..options import Command, Written, file_option, given, json_option, model_argument, model_options, under
 from ..output import print_json_line
 from ..picture_options import TASK, picture_options, pixels_given, reader, task_options
@@ -90,7 +90,7 @@ def run(
     rebalance: str | None,
     trace: str | None,
     input_shape: Shapes | None,
-    finer: int | None,
+    finer: Finer,
     as_json: bool,
     **reading: Any,
 ) -> None:

@@ -25,7 +25,7 @@ from ...pipeline.planning.plan import Goal
 from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.search import MAX_STAGES_GIVEN, PLANS
 from ...pipeline.planning.unit_set import MAX_STAGES
-from ..model_argument import load_model
+from ..model_argument import Finer, load_model
 from ..options import (
     Command,
     Precisions,
@@ -113,7 +113,7 @@ def search(
     plot: str | None,
     all_path: str | None,
     input_shape: Shapes | None,
-    finer: int | None,
+    finer: Finer,
     as_json: bool,
 ) -> None:
     """Find the best plans for a network, and run them to make sure.

@@ -17,7 +17,7 @@ from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.rings import MAX_DEPTH, MAX_SLOTS
 from ...pipeline.planning.simulate import MAX_FRAMES
 from ...pipeline.planning.simulate import simulate as run
-from ..model_argument import load_model
+from ..model_argument import Finer, load_model
 from ..options import (
     Command,
     board_option,
@@ -61,7 +61,7 @@ def simulate(
     plot: str | None,
     seed: int,
     input_shape: Shapes | None,
-    finer: int | None,
+    finer: Finer,
     as_json: bool,
 ) -> None:
     """Simulate plans on a board that need not be at hand.

@@ -10,12 +10,13 @@ than another to the same place, and one that cannot be completed within the limi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from math import inf
 
 import numpy as np
 
 from .bound import GroupPaths, mixture, worth_of
+from .fork_paths import with_branches
 from .plan import Goal, Plan
 from .plan_table import DECIMALS, PredictedPlan
 from .predict import predict
@@ -28,7 +29,11 @@ PATHS = 200
 
 
 def soonest(
-    profile: Profile, possible: Sequence[Sequence[Unit]], goal: Goal, ranked: Sequence[PredictedPlan]
+    profile: Profile,
+    possible: Sequence[Sequence[Unit]],
+    goal: Goal,
+    ranked: Sequence[PredictedPlan],
+    needs: Sequence[frozenset[int]] = (),
 ) -> list[PredictedPlan]:
     """Plans of least latency within the goal's rate, best first; equals by the number of stages, then by text.
 
@@ -36,6 +41,7 @@ def soonest(
     of each set and number of stages where frames come singly, else the best of each set.
 
     possible: the sets of units that can run at once.
+    needs: the groups that each group reads, where branches may run side by side (``partition.needs``).
     """
     limit_ms = 1000.0 / goal.min_fps * (1 + ROUNDING) if goal.min_fps else inf
     whole = [unit_set for unit_set in possible if len(unit_set) > 1 and all(unit.cores is None for unit in unit_set)]
@@ -50,7 +56,7 @@ def soonest(
         return latency_ms if period_ms <= limit_ms else inf
 
     for unit_set in largest:
-        for plan in in_turn(profile, unit_set):
+        for plan in chain(in_turn(profile, unit_set), with_branches(profile, unit_set, needs)):
             add(plan)
     if not any(goal.in_turn(choice.prediction.alone_ms) for choice in choices.values()):
         for unit_set in whole:

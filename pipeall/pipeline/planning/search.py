@@ -19,6 +19,7 @@ from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.onnx.read.given import network
 from ...graph.onnx.read.source import ModelSource
+from ...graph.partition import needs
 from ...notebook import html_table
 from .configurations import Limits, evaluate
 from .delivery import by_delivery
@@ -155,7 +156,8 @@ def search(
         Of this network, or the path of its file.
     objective
         "throughput": shortest period, with at most ``max_latency_ms``. "latency": least latency of a frame with no
-        other under way, also with units that serve several stages; with ``min_fps`` of frames that come at that rate,
+        other under way, also with units that serve several stages, and where groups are branches (``in_branches``) with
+        these side by side; with ``min_fps`` of frames that come at that rate,
         at full load where one comes before another is done. "energy": least energy of a frame, at the plan's own full
         rate; with ``min_fps`` at just that rate, which a faster plan keeps by waiting (``PredictedPlan.energy_mj``).
     max_latency_ms, min_fps
@@ -207,7 +209,8 @@ def search(
     parallel = next(iter(room.first([parallel] if parallel else [], 1)), None)
     faster = fastest(profile, possible, kind, limits.latency_ms) if kind else Fastest((), None)
     others, lost = room.first(faster.plans, len(faster.plans)), 0.0
-    ranked = _ranked(candidates, possible, goal, limits, room, top)
+    needed = needs(graph) if objective == "latency" else []
+    ranked = _ranked(candidates, possible, goal, limits, room, top, needed)
     if kind:
         always = [parallel] if parallel and kind.lanes else []
         if kind.repeats:  # cuts that float by waiting frames may do better than predicted, shares do not
@@ -226,7 +229,13 @@ def search(
 
 
 def _ranked(
-    candidates: PlanTable, possible: Sequence[Sequence[Unit]], goal: Goal, limits: Limits, room: MemoryLimit, top: int
+    candidates: PlanTable,
+    possible: Sequence[Sequence[Unit]],
+    goal: Goal,
+    limits: Limits,
+    room: MemoryLimit,
+    top: int,
+    needed: Sequence[frozenset[int]],
 ) -> list[PredictedPlan]:
     """The best of the table that fit; for latency also plans in which units serve several stages."""
     at_most = limits.period_ms, limits.latency_ms
@@ -234,7 +243,7 @@ def _ranked(
     if room.given:
         ranked = tuple(dict.fromkeys([*ranked, *candidates.ranked_orders(goal.objective, *at_most)]))
     if goal.objective == "latency":
-        ranked = soonest(candidates.profile, possible, goal, ranked)
+        ranked = soonest(candidates.profile, possible, goal, ranked, needed)
     return room.first(ranked, top if room.given else len(ranked))
 
 

@@ -45,6 +45,7 @@ class StageCosts:
         self.profile, self.units, self.lanes = profile, tuple(units), tuple(lanes or [0] * len(units))
         self.unit_of, self.alone, self.least = tuple(unit_of or range(len(units))), alone, least
         self._level_of = tuple(level_of or range(len(units))) if alone else (0,) * len(units)
+        self._handed: dict[tuple[int, int, int], tuple[float, float]] = {}
         self._handovers: dict[tuple[int | None, int | None], tuple[np.ndarray, np.ndarray]] = {}
 
     @classmethod
@@ -113,5 +114,7 @@ class StageCosts:
 
     def handed_ms(self, sender: int, receiver: int, nbytes: int) -> tuple[float, float]:
         """(send_ms, receive_ms) of so many bytes between two units given by position."""
-        send, receive = self.profile.handover(self.units[sender], self.units[receiver], (nbytes,))
-        return float(send[0]), float(receive[0])
+        if (sender, receiver, nbytes) not in self._handed:
+            send, receive = self.profile.handover(self.units[sender], self.units[receiver], (nbytes,))
+            self._handed[sender, receiver, nbytes] = float(send[0]), float(receive[0])
+        return self._handed[sender, receiver, nbytes]
