@@ -28,8 +28,7 @@ class Traits:
     precisions  those it can compute in beside the default: "gpu@fp16"
     several     there may be more than one: "mid1", "gpu1"
     neighbours  two of the device's components may stand beside each other in a pipeline: no memory is of one alone
-    all         it is all components of its device at once: no plan has it beside one of them, and only who asks for it
-                by name gets it
+    all         it is all components of its device at once: no plan has it beside one of them
     """
 
     device: str
