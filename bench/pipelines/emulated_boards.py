@@ -1,6 +1,6 @@
 """Each emulated board beside its simulation: the runtime here at the board's pace, and the model of its threads.
 
-    python -m bench.pipelines.emulated_boards [NETWORK ...] [--boards rk3588,rpi5] [--stage-ms 300] [--frames 10]
+    python -m bench.pipelines.emulated_boards [NETWORK ...] [--boards rk3588,rpi5] [--stage-ms 200] [--frames 10]
 
 Peak, Parallel, Pipe-All, Floating and Best of each network, at full load. The emulator computes for real, and its
 threads wake up late where other programs run. So it is slowed down until the slowest unit of every lane takes
@@ -82,7 +82,7 @@ class Emulated:
 def main() -> None:
     options = parser(__doc__, networks=NETWORKS)
     options.add_argument("--boards", type=names, default=list(BOARDS))
-    options.add_argument("--stage-ms", type=float, default=300.0, help="of the slowest units; default %(default)s")
+    options.add_argument("--stage-ms", type=float, default=200.0, help="of the slowest units; default %(default)s")
     options.add_argument("--frames", type=int, default=10, help="of each plan, at least; default %(default)s")
     options = options.parse_args()
     with Record(options, *COLUMNS, keys=3) as record:
