@@ -9,7 +9,6 @@ import pytest
 from plans_reference import INF, THREE, chain, random_profile
 from scipy.optimize import linprog
 
-from pipeall.pipeline.planning.partitions import divided
 from pipeall.pipeline.planning.profile import HOST, Profile
 from pipeall.pipeline.planning.search import search
 
@@ -75,6 +74,16 @@ def order_ms(profile: Profile, ms: dict[str, np.ndarray], order: tuple[str, ...]
         if np.isfinite([base, *late]).all():
             best = min(best, shortest(base, np.array(late) - base if floats else np.zeros((0, len(units)))))
     return best
+
+
+def divided(units: tuple[str, ...]) -> list[tuple[tuple[str, ...], ...]]:
+    """All ways to divide units among lanes, whose order does not count."""
+    places = product(range(len(units)), repeat=len(units))
+    lanes = {
+        frozenset(tuple(u for u, at in zip(units, place, strict=True) if at == lane) for lane in place)
+        for place in places
+    }
+    return [tuple(sorted(parts)) for parts in lanes]
 
 
 def best_ms(profile: Profile) -> float:
