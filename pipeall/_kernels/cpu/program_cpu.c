@@ -2,7 +2,7 @@
 
 #include "../eventcount.h"
 
-enum { OPEN_FAILED = 1 };
+enum { OPEN_FAILED = 1, STEPS_LEARN = 12 /* frames */ };
 
 static int open_teams(pa_cpu_program *self, pa_cpu_program *owner) {
     const int here = -1;
@@ -23,7 +23,7 @@ static int cpu_open(pa_program *program) {
     return 0;
 }
 
-static int cpu_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, int32_t first, int32_t last,
+static int run_steps(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, int32_t first, int32_t last,
                      const atomic_int *stop) {
     pa_cpu_program *self = (pa_cpu_program *)program;
     void *const bases[PA_BASES] = {[PA_ARENA] = self->arena, [PA_SLOT_IN] = in->data, [PA_SLOT_OUT] = out->data};
@@ -46,6 +46,16 @@ static int cpu_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *ou
     }
     if (marks) pa_fill_marks(marks, marks[last], last, program->mark_count - 1);
     return 0;
+}
+
+static int cpu_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, int32_t first, int32_t last,
+                     const atomic_int *stop) {
+    pa_cpu_program *self = (pa_cpu_program *)program;
+    if (last - first < self->step_count) return run_steps(program, in, out, first, last, stop);
+    pa_team_begin_step(self->memory.team, &self->choice);
+    const int code = run_steps(program, in, out, first, last, stop);
+    pa_team_end_step(self->memory.team, &self->choice);
+    return code;
 }
 
 static int cpu_finish(pa_program *program) {
@@ -79,4 +89,5 @@ void pa_cpu_program_init(pa_cpu_program *self) {
     self->program = (pa_program){.open = cpu_open, .start = cpu_start, .finish = cpu_finish, .close = cpu_close,
                                  .enter = cpu_enter, .leave = cpu_leave, .error = cpu_error, .depth = 1, .mark_count = 1};
     self->owner = self;
+    self->choice.frames = -STEPS_LEARN;
 }

@@ -15,6 +15,7 @@ struct pa_cpu_program {
     int users;
     pa_step *steps;
     int64_t step_count;
+    pa_team_choice choice; /* of whole frames */
     const pa_tiled_steps **tiled; /* in the order of their steps, which have no run() */
     int64_t tiled_count;
     int64_t *spent;     /* of pa_run_tiled(), for the one with the most steps */

@@ -59,10 +59,9 @@ struct pa_team {
     const void *context;
     int64_t pieces; /* of a chunk */
     int64_t begin;  /* of the job, in ns */
-    bool even, few; /* few: this step is for the fast threads alone */
+    bool even, few; /* few: this step, or frame, is for the fast threads alone */
     int fast_count; /* the caller included */
     float fastest; /* speed */
-    int64_t step_begin;
     atomic_bool stop;
     atomic_int awake; /* workers that have come to wait for jobs */
     int size, started;
@@ -312,24 +311,23 @@ void pa_team_run_pieces(pa_team *team, pa_piece_fn fn, const void *context, int6
 }
 
 void pa_team_begin_step(pa_team *team, pa_team_choice *choice) {
-    if (team->even) return;
-    const bool few = choice->ns[true] < choice->ns[false];
-    const bool learns = choice->frames < FIRST, other = (choice->frames + choice->number) % EXPLORE == 0;
-    team->few = learns ? choice->frames % 2 : few != other;
-    team->step_begin = pa_now_ns();
+    choice->begin = 0;
+    if (team->even || team->few) return;
+    const bool few = choice->ns[true] < choice->ns[false], other = (choice->frames + choice->number) % EXPLORE == 0;
+    team->few = choice->frames >= FIRST ? few != other : choice->frames > 0 && choice->frames % 2;
+    choice->begin = pa_now_ns();
 }
 
 void pa_team_end_step(pa_team *team, pa_team_choice *choice) {
-    if (!team->step_begin) return;
+    if (!choice->begin) return;
     float *lately = &choice->ns[team->few];
-    const float ns = (float)(pa_now_ns() - team->step_begin), most = 2 * *lately;
+    const float ns = (float)(pa_now_ns() - choice->begin), most = 2 * *lately;
     if (choice->frames < FIRST - 2)
         *lately = ns; /* caches are cold at first */
     else
         *lately += ((ns < most ? ns : most) - *lately) / 4;
     choice->frames++;
     team->few = false;
-    team->step_begin = 0;
 }
 
 typedef struct whole_chunks {

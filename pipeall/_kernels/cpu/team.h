@@ -33,10 +33,15 @@ void pa_team_run_pieces(pa_team *team, pa_piece_fn fn, const void *context, int6
 int pa_team_enter(const pa_team *team, pa_thread_state *thread_state);
 void pa_team_leave(const pa_thread_state *thread_state);
 /* A step of a program is some jobs that come again with each frame. Threads that are slower than others take part in it
- * where they help: `choice`, of that step, remembers how long it took with and without them. Of zeros at first, but for
- * the number, which is another for each step, or all would try again in the same frame. */
+ * where they help: `choice`, of that step, remembers how long it took with and without them. A whole frame is a step too,
+ * with its own steps inside: they may all be faster with the slow threads, and slower for what these leave in their caches.
+ *
+ * number  another one for each step, or all would try again in the same frame
+ * frames  done so far; -n at first leaves n frames for the steps inside to learn from
+ */
 typedef struct pa_team_choice {
     float ns[2]; /* lately, of all threads, and of the fast ones alone */
+    int64_t begin;
     int32_t frames, number;
 } pa_team_choice;
 void pa_team_begin_step(pa_team *team, pa_team_choice *choice);
