@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import ArgumentError, DeviceError
 from ..graph.ir import Graph
@@ -145,19 +145,37 @@ def _rings(
     held = [stage.program.depth - 1 for stage in stages]
     depth = under_way(plans, depth) + (sum(held) if depth is None else 0)
     rings: list[tuple[int, int, list, list]] = []
-    for sender, receiver in links(plans):
-        # of two rings of a stage the first is the one that its program fills, or reads
-        fills = sender >= 0 and all(one[0] != sender for one in rings)
-        reads = receiver >= 0 and all(one[1] != receiver for one in rings)
-        sizes = [lowered[sender].slot_out_bytes] * fills + [lowered[receiver].slot_in_bytes] * reads
+    for sender, receiver, fills, reads, nbytes in ring_ends(plans, lowered):
         at_work = [stages[sender]] * fills + [stages[receiver]] * reads
         owners = [stage.program for stage in at_work if stage.unit.device.owns_slots]
         count = slots + sum(held[index] for index in (sender, receiver) if index >= 0)
         count = max(count, depth) if sender < 0 else slots_behind(plans, sender, count)
         inside = min(sender, receiver) >= 0 and not (fills and reads)
         pieces = _pieces(lowered[sender].slot_out, lowered[receiver].slot_in) if inside else []
-        rings.append((sender, receiver, ring_slots(owners, max(sizes), count), pieces))
+        rings.append((sender, receiver, ring_slots(owners, nbytes, count), pieces))
     return rings, depth
+
+
+class RingEnds(NamedTuple):
+    """The stages at both ends of a ring, -1 for the host; whether the programs there fill it and read it, or another
+    one beside it; bytes of a slot."""
+
+    sender: int
+    receiver: int
+    fills: bool
+    reads: bool
+    nbytes: int
+
+
+def ring_ends(plans: Sequence[StagePlan], lowered: Sequence[Lowered]) -> list[RingEnds]:
+    """All rings of a lane. Of several rings of a stage its program fills, and reads, the first."""
+    rings: list[RingEnds] = []
+    for sender, receiver in links(plans):
+        fills = sender >= 0 and all(ring.sender != sender for ring in rings)
+        reads = receiver >= 0 and all(ring.receiver != receiver for ring in rings)
+        sizes = [lowered[sender].slot_out_bytes] * fills + [lowered[receiver].slot_in_bytes] * reads
+        rings.append(RingEnds(sender, receiver, fills, reads, max(sizes)))
+    return rings
 
 
 def _pieces(given: Sequence[SlotTensor], read: Sequence[SlotTensor]) -> list[tuple[int, int, int]]:

@@ -3,10 +3,10 @@
  *   host -> ring -> stage 0 -> ring -> stage 1 -> ... -> ring -> host
  *
  * A lane is one to PA_MAX_STAGES stages in a row, with a ring before, between and after them. A row may fork and join
- * again (below). A unit is a thread, with
- * its team of cores or its device's queue. It serves any number of stages, of one lane or of several: it takes a slot
- * from the ring before a stage, runs the stage's program, and hands a slot of the ring after it on. Nothing here touches
- * Python. stage.c is one frame on one stage, unit.c a unit's thread, lane.c the host's side.
+ * again (below). A unit is a thread, with its team of cores or its device's queue. It serves any number of stages, of one
+ * lane or of several: it takes a slot from the ring before a stage, runs the stage's program, and hands a slot of the
+ * ring after it on. Nothing here touches Python. stage.c is one frame on one stage, unit.c a unit's thread, lane.c the
+ * host's side.
  *
  * Taking turns
  * A unit begins a frame on a stage only where it has both the frame and a free slot for it, and then carries it through.
@@ -49,9 +49,9 @@
  * the mutex is their one consumer, or producer.
  *
  * Errors
- * A stage that fails hands on the slot marked with itself and the code, tells the stages before it to stop, and ends. Those
- * beside it go on. The stages after it deliver what came earlier, pass the marked slot on, and end. So the host sees every earlier frame
- * first and the failure in its place. Their units go on with other stages.
+ * A stage that fails hands on the slot marked with itself and the code, tells the stages before it to stop, and ends.
+ * Those beside it go on. The stages after it deliver what came earlier, pass the marked slot on, and end. So the host sees
+ * every earlier frame first and the failure in its place. Their units go on with other stages.
  *
  * Shared fields
  * field                 owner                        ordering
@@ -169,7 +169,8 @@ struct pa_lane {
     size_t block_bytes;
     int32_t blocks, next_block;
     pa_stage *stage; /* [stages]; the host fills the ring before the first, and empties that behind the last */
-    pa_eventcount *host;   /* changes when the last ring has a frame, or the first space after pa_lane_free had none; may be shared */
+    pa_eventcount *host; /* changes when the last ring has a frame, or the first space after pa_lane_free had none; may be
+                            shared */
     atomic_int space_wanted;
     atomic_int opened, leaving, left; /* stages that their units have opened, or could not; that they have closed */
     atomic_int failed;

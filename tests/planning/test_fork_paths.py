@@ -8,7 +8,8 @@ from graphs import zoo_net
 from plans_reference import INF, chain, random_profile
 
 from pipeall import Board
-from pipeall.pipeline.planning.fork_paths import with_branches
+from pipeall.pipeline import runtime
+from pipeall.pipeline.planning.fork_paths import MOST_STAGES, with_branches
 from pipeall.pipeline.planning.latency import in_turn, soonest
 from pipeall.pipeline.planning.plan import Goal
 from pipeall.pipeline.planning.predict import predict
@@ -134,6 +135,10 @@ def test_a_frame_is_done_soonest_of_all_plans_with_branches():
 @pytest.mark.parametrize("hundreds", range(10))
 def test_a_frame_is_done_soonest_of_all_plans_with_branches_of_1000_profiles(hundreds):
     assert compare(range(100 * hundreds, 100 * hundreds + 100)) > 30
+
+
+def test_a_lane_may_have_as_many_stages_as_are_searched_and_one_for_pictures():
+    assert runtime.MAX_STAGES == MOST_STAGES + 1
 
 
 def test_without_branches_there_is_nothing_to_add():

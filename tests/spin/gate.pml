@@ -1,7 +1,7 @@
 /* Gates where threads wait (eventcount.h): three, of four threads. A model that includes this has BUG.
  *
- * Of `changes` all that counts is whether it differs from a thread's ticket: `moved` (so 2^32 signals between a ticket and
- * its sleep are taken to be impossible).
+ * Of `changes` all that counts is whether it differs from a thread's ticket: `moved` (so 2^32 signals between a ticket
+ * and its sleep are taken to be impossible).
  */
 byte sleepers[3];               /* by gate */
 byte place[4] = 3;              /* by thread: the gate its ticket is of */

@@ -15,7 +15,7 @@ from typing import Any
 from ...graph.ir import Graph
 from ..boards.board import Board
 from ..devices.device import Component
-from ..lane import block_bytes, lowered_stages
+from ..lane import block_bytes, lowered_stages, ring_ends
 from ..planning.plan import Plan, StagePlan
 from ..planning.rings import slots_behind, under_way
 
@@ -98,9 +98,10 @@ def _lane(
     packed: MutableMapping[Any, Any],
 ) -> list[StageMemory]:
     memories = []
-    priced = zip(stages, lowered_stages(graph, stages, parts), parts, strict=True)
-    for index, (stage, part, unit) in enumerate(priced):
-        rings = slots_behind(stages, index, slots) * part.slot_out_bytes
+    lowered = lowered_stages(graph, stages, parts)
+    ends = ring_ends(stages, lowered)
+    for index, (stage, part, unit) in enumerate(zip(stages, lowered, parts, strict=True)):
+        rings = slots_behind(stages, index, slots) * sum(ring.nbytes for ring in ends if ring.sender == index)
         if index == 0:
             rings += max(slots, depth) * part.slot_in_bytes
         rings += depth * block_bytes(part)
