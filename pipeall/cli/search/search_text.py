@@ -97,7 +97,8 @@ def halves_lines(best: PredictedPlan | None) -> list[str]:
     """``best``: the plan in half precision that is faster."""
     if best is None:
         return []
-    return [f"In half precision: {best.plan}, {best.prediction.fps:.1f} FPS predicted; see --precisions fp32,fp16."]
+    precisions = ",".join(sorted({unit.precision or "fp32" for unit in best.plan.units}, reverse=True))
+    return [f"In half precision: {best.plan}, {best.prediction.fps:.1f} FPS predicted; see --precisions {precisions}."]
 
 
 def _show_predicted(title: str, choices: Sequence[PredictedPlan], profile: Profile, rate: float | None = None) -> None:

@@ -36,6 +36,14 @@ class StageBreakdown:
     send_ms: float
     floated: float = 0.0
 
+    def __str__(self) -> str:
+        return (
+            f"{self.unit:10} groups {self.first + 1:>3}-{self.last:<3} {self.total_ms:9.2f} ms = "
+            f"{self.alone_ms:.2f} alone + {self.contention_ms:.2f} contention + "
+            f"{self.receive_ms:.2f} receiving + {self.send_ms:.2f} sending"
+            + (f"; floating groups for {self.floated:.0%} of the frames" if self.floated else "")
+        )
+
     @property
     def total_ms(self) -> float:
         return self.alone_ms + self.contention_ms + self.receive_ms + self.send_ms
@@ -111,11 +119,8 @@ class Explanation:
             f"bottleneck: stage {self.bottleneck + 1} on {slowest.unit}; "
             f"balance {self.balance:.0%} (mean / slowest unit)",
             *(
-                f"  {stage.unit:10} groups {stage.first + 1:>3}-{stage.last:<3} {stage.total_ms:9.2f} ms = "
-                f"{stage.alone_ms:.2f} alone + {stage.contention_ms:.2f} contention + "
-                f"{stage.receive_ms:.2f} receiving + {stage.send_ms:.2f} sending"
-                + (f"; floating groups for {stage.floated:.0%} of the frames" if stage.floated else "")
-                for stage in self.stages
+                f"  {line}" + (f"; {count} stages alike" if count > 1 else "")
+                for line, count in ((line, len(list(alike))) for line, alike in groupby(map(str, self.stages)))
             ),
             f"without contention and hand-over: {self._compared(self.ideal_ms)}",
             f"if the units' rates alone added up: {self._compared(self.rates_ms)}",
