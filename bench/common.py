@@ -37,9 +37,9 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("PIPEALL_TEST_DATA", REPOSITORY.parent / "shared" / "data"))
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")
 PUBLISHED = tuple(name.replace("resnet50", "resnet50-slim") for name in NETWORKS)  # as boards were measured
-EXPORTED = ("yolov8n", "yolov10n", "yolo11n")  # by torch, with random weights
-DETECTORS = (*EXPORTED, "yolox_nano_416", "nanodet_m_320", "fastestdet_352")  # the others are files of DATA
-PIXELS = 640  # a side of what exported detectors see
+EXPORTED = {"yolov8n": 640, "yolov10n": 640, "yolo11n": 640, "yolov4-tiny": 416}  # by torch, random weights: pixels
+EDGE = ("yolox_nano_416", "nanodet_m_320", "fastestdet_352")  # files of DATA
+DETECTORS = ("yolov8n", "yolov10n", "yolo11n", *EDGE)
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "BLIS")}
 WIDTH = 80  # of a table, in characters
 WIDEST = 34  # a cell; longer text takes several lines
@@ -100,9 +100,9 @@ def network(name: str) -> Graph:
         from exported_nets import write
 
         with tempfile.TemporaryDirectory() as folder:
-            write("yolo", name, path := Path(folder, f"{name}.onnx"), PIXELS)
+            write("yolo", name, path := Path(folder, f"{name}.onnx"), EXPORTED[name])
             return load(path)
-    name = str(DATA / "edge" / f"{name}.onnx") if name in DETECTORS else name
+    name = str(DATA / "edge" / f"{name}.onnx") if name in EDGE else name
     base, _, variant = name.partition("-")
     if base in NETWORKS and variant in ("", "slim"):
         return getattr(zoo, base)(**({"variant": variant} if variant else {}))

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from bench.common import DETECTORS, NETWORKS, Record, frames, mean_line, names, network, parser
+from bench.pipelines.published import FLOATS, published
 from pipeall import Board, Graph, Plan, quantize
 from pipeall.pipeline.boards.models.all_cores import AllCores
 from pipeall.pipeline.boards.models.board_model import BoardModel
@@ -30,22 +31,6 @@ from pipeall.pipeline.planning.simulate import Simulation, simulate
 from pipeall.pipeline.planning.uncertainty import interval
 
 FRAMES = 500
-# ncnn's benchmark/README.md: Vulkan in half precision, all big cores where the board has no Mali, in half precision on
-# an A76. SqueezeNet 1.0: ARM Compute Library on the VIM3 (Khadas), ExecuTorch with XNNPACK on the Raspberry Pi 5 (Arm)
-PUBLISHED_MS = {
-    "a311d": {"alexnet": 60.7, "googlenet": 67.3, "mobilenet": 32.4, "resnet50": 159.8, "squeezenet": 59.7},
-    "rk3399": {"alexnet": 77.1, "googlenet": 80.8, "mobilenet": 36.0, "resnet50": 176.2},
-    "rk3588": {"alexnet": 12.5, "googlenet": 15.1, "mobilenet": 5.5, "resnet50": 27.5},
-    "rpi4": {"alexnet": 76.4, "googlenet": 114.4, "mobilenet": 61.2, "resnet50": 262.8},
-    "rpi5": {"alexnet": 21.4, "googlenet": 25.4, "mobilenet": 9.0, "resnet50": 46.2, "squeezenet": 20.2},
-}
-# The best in 8 bits: ncnn's benchmark/README.md, all big cores; ExecuTorch with XNNPACK on the Raspberry Pi 5 (Arm) for
-# ResNet-50 and SqueezeNet 1.0
-PUBLISHED_INT8_MS = {
-    "a311d": {"googlenet": 64.8, "mobilenet": 22.4, "resnet50": 124.2},
-    "rk3588": {"googlenet": 15.6, "mobilenet": 4.6, "resnet50": 33.1},
-    "rpi5": {"googlenet": 24.1, "mobilenet": 8.7, "resnet50": 20.6, "squeezenet": 5.09},
-}
 RATES = ("Peak [FPS] .1f", "Parallel [FPS] .1f", "Pipe-All [FPS] .1f", "Floating [FPS] .1f", "Best [FPS] .1f")
 COLUMNS = (
     "board", "network", *RATES, "Best by Parallel [x] .2f", "Best, in 4 of 5 cases [FPS]", "Best",
@@ -65,13 +50,13 @@ SUMMARY = (
     "board", "precision", "Peak [FPS] .1f", "Parallel [FPS] .1f", "Pipe-All [FPS] .1f", "Best [FPS] .1f",
     "best published [FPS] .1f", *(f"{mode}, p99 [ms] .1f" for mode in SHOWN), "Best",
 )  # fmt: skip
-BOARDS = ("a311d", "a311d-armcl", *list(PUBLISHED_MS)[1:])
+BOARDS = ("a311d", "a311d-armcl", *list(FLOATS)[1:])
 
 
-def published(times: Mapping[str, Mapping[str, float]], name: str, net: str) -> float | None:
-    """The best published FPS."""
-    ms = times.get(name, {}).get(net)
-    return 1000 / ms if ms else None
+def best_published(name: str, net: str, precision: str = "") -> float | None:
+    """FPS of any engine."""
+    known = published(name, net, precision)
+    return known and known.fps
 
 
 def short(part: Modelled) -> str:
@@ -163,7 +148,7 @@ def main() -> None:
             board = Board.load(name)
             for net, graph in graphs.items():
                 ways = Ways.of(graph, board.model.profile(graph))
-                known = published(PUBLISHED_MS, name, net)
+                known = best_published(name, net)
                 rates, p99 = ways.fps, ways.latency("p99")
                 gain = rates["Parallel"] and rates["Best"] / rates["Parallel"]
                 record.add(name, net, *rates.values(), gain, ways.likely, str(ways.best), known)
@@ -172,19 +157,17 @@ def main() -> None:
                 if gain:
                     gains.append((net, gain, p99["Best"] < p99["Parallel"]))
                 forms = {"float32": (ways, known)}
-                others = (
-                    precise(board.model, graph, quantized[net]) if name in PUBLISHED_MS and net in quantized else {}
-                )
+                others = precise(board.model, graph, quantized[net]) if name in FLOATS and net in quantized else {}
                 for precision, (form, units) in others.items():
                     own = Ways.of(form, board.model.profile(form, units))
-                    known = published(PUBLISHED_INT8_MS if precision == "int8" else PUBLISHED_MS, name, net)
+                    known = best_published(name, net, precision)
                     last = own.latency("p99")["Best"]
                     precisions.add(
                         name, net, precision, *own.fps.values(), own.likely, last, str(own.best),
                         own.fps["Best"] / rates["Best"], known,
                     )  # fmt: skip
                     forms[precision] = own, known
-                if net == SUMMED_UP and name in PUBLISHED_MS:
+                if net == SUMMED_UP and name in FLOATS:
                     precision, (ways, _) = max(forms.items(), key=lambda form: form[1][0].fps["Best"])
                     what = f"{name}: {', '.join(map(short, board.model.components.values()))}"
                     rates = [ways.fps[mode] for mode in SHOWN]
