@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +18,11 @@ from . import images, video
 
 CAMERA = re.compile(r"camera:(\d+)(?::(\d+x\d+))?")
 CAMERA_DEVICE = re.compile(r"/dev/video(\d+)")
-STREAMS = ("rtsp://", "rtsps://", "http://", "https://")
-KINDS = "photos, folders, videos, camera:0 or rtsp://..."
+STDIN = "-"
+STREAMS = ("rtsp://", "rtsps://", "http://", "https://", "tcp://", "udp://", "rtp://", "srt://", "rtmp://")
+KINDS = "photos, folders, videos, camera:0, rtsp://... or -"
+FINITE = (STDIN, "http://", "https://")  # of live sources; another that gives no more frames has failed
+RETRY_S, MOST_RETRY_S = 1.0, 30.0  # a live source that has failed is tried again, at last twice a minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,10 @@ def find(words: Iterable[str], recursive: bool) -> list[Source]:
     sources: list[Source] = []
     for word in words:
         path = Path(word)
-        if CAMERA.fullmatch(word) or word.startswith(STREAMS):
+        if CAMERA.fullmatch(word) or word.startswith(STREAMS) or word == STDIN or _is_camera(path):
             sources.append(Source(word, "live"))
+        elif word == "camera:":
+            raise ArgumentError(f"source camera:: expected a number behind it; {video.cameras()}")
         elif path.is_dir():
             inside = [Source(str(file), "photo") for file in images.inside(path, recursive)]
             if not inside:
@@ -75,11 +81,16 @@ def find(words: Iterable[str], recursive: bool) -> list[Source]:
             sources.append(Source(word, "video" if path.suffix.lower() in video.SUFFIXES else "photo"))
         else:
             raise ArgumentError(f"image {path}: {_what_is_there(path)}; expected {KINDS}")
-    if len(sources) > 1 and any(source.kind == "live" for source in sources):
-        raise ArgumentError(f"sources: expected a camera or a stream alone, got {len(sources)}; they do not end")
+    names = [source.name for source in sources if source.kind != "photo"]
+    if any(source.kind == "live" for source in sources) and (twice := [n for n in names if names.count(n) > 1]):
+        raise ArgumentError(f"source {twice[0]}: expected each once beside a camera or a stream, got it twice")
     if any(source.kind != "photo" for source in sources):
         video.package()
     return sources
+
+
+def _is_camera(path: Path) -> bool:
+    return CAMERA_DEVICE.fullmatch(str(path)) is not None and path.is_char_device()
 
 
 def _what_is_there(path: Path) -> str:
@@ -88,8 +99,7 @@ def _what_is_there(path: Path) -> str:
     except OSError as error:
         return (error.strerror or str(error)).lower()
     except ArgumentError as error:
-        number = CAMERA_DEVICE.fullmatch(str(path))
-        return f"a camera is camera:{number[1]}" if number else str(error).rpartition(", ")[2]
+        return str(error).rpartition(", ")[2]
     return "no file"
 
 
@@ -105,11 +115,14 @@ def opened(
     if source.kind == "photo":
         return iter([(images.read(Path(source.name)), None)])
     camera = CAMERA.fullmatch(source.name)
-    if camera:
-        size = {"video_size": camera[2]} if camera[2] else {}
-        return video.frames(source.name, f"/dev/video{camera[1]}", "v4l2", size, report)
-    live = {"rtsp_transport": "tcp", "fflags": "nobuffer"} if source.kind == "live" else {}
-    return video.frames(f"video {source.name}", source.name, None, live, report)
+    if camera or _is_camera(Path(source.name)):
+        size = {"video_size": camera[2]} if camera and camera[2] else {}
+        device = f"/dev/video{camera[1]}" if camera else source.name
+        return video.frames(source.name, device, "v4l2", size, report)
+    whole = source.kind != "live" or source.name.startswith((STDIN, "tcp://"))  # from its first byte on
+    live = {} if whole else {"rtsp_transport": "tcp", "fflags": "nobuffer"}
+    address = video.STDIN if source.name == STDIN else source.name
+    return video.frames(f"video {source.name}", address, None, live, report)
 
 
 def _media_frame(picture: np.ndarray | video.Planes, *where: Any) -> MediaFrame:
@@ -137,9 +150,11 @@ class Frames:
 
     tell    gets the errors of sources that cannot be read, the first ones when there is a frame; without it they are
             raised, and so is the last one where there is no frame at all
-    unread  how many they were
     paced   a video's frames come when its times say, as a camera's do
     read_ms mean time that a frame took to be read, but for live sources, which are waited for
+
+    A camera or a stream that fails after its first frame, or beside other sources, is tried again until ``close``; the
+    others go on. ``tell`` hears of both.
     """
 
     def __init__(
@@ -149,11 +164,36 @@ class Frames:
         tell: Callable[[str], None] | None = None,
         paced: bool = False,
     ):
-        self.sources, self.unread, self.paced = sources, 0, paced
+        self.sources, self.paced = sources, paced
         self.layout = layout(sources)
         self._repeat, self._tell = repeat, tell
         self._held: list[Exception] = []
-        self._count = self._spent_ns = 0
+        self._unread = self._count = self._spent_ns = 0
+        self._beside: list[Frames] = []  # where each source is read by itself
+        self._closed = threading.Event()
+
+    def apart(self) -> Frames | dict[str, Frames]:
+        """For ``Pipeline.stream``: where a camera or a stream is among several sources each by its name, photos
+        together; else all, one after the other."""
+        if len(self.sources) == 1 or not self.live:
+            return self
+        parts = {source.name: [source] for source in self.sources if source.kind != "photo"}
+        photos = [source for source in self.sources if source.kind == "photo"]
+        parts |= {"photos": photos} if photos else {}
+        frames = {name: Frames(part, self._repeat, self._tell, self.paced) for name, part in parts.items()}
+        self._beside = list(frames.values())
+        for one in self._beside:
+            one.layout, one._closed, one._beside = self.layout, self._closed, self._beside
+        return frames
+
+    def close(self) -> None:
+        """What has failed is not tried again. Any thread may call it."""
+        self._closed.set()
+
+    @property
+    def unread(self) -> int:
+        """How many sources, or frames in them, could not be read."""
+        return sum(frames._unread for frames in self._beside or [self])
 
     @property
     def live(self) -> bool:
@@ -180,29 +220,50 @@ class Frames:
             raise self._held[-1]
 
     def _of(self, source: Source, again: bool) -> Iterator[MediaFrame]:
-        number, begin_ns = 0, time.perf_counter_ns()
-        clock = Clock() if self.paced and source.kind == "video" else None
-        try:
-            for picture, time_s in opened(source, self._report):
-                if clock is not None and time_s is not None:
-                    clock.wait(time_s)
-                frame = _media_frame(picture, source, number, time_s, again)
-                if frame.pixels.ndim == 2 and self.layout == "RGB":
-                    frame = replace(frame, pixels=frame.rgb)
-                self._count += 1
-                self._spent_ns += time.perf_counter_ns() - begin_ns
-                self._flush()
-                yield frame
-                number, begin_ns = number + 1, time.perf_counter_ns()
-        except ArgumentError as error:
-            if source.kind == "live":
-                raise
-            self._report(error)
+        number = failures = 0  # failures in a row
+        while True:
+            failed = None
+            try:
+                for frame in self._opened(source, number, again):
+                    if failures:
+                        self._say(f"{source.name} is back")
+                    failures, number = 0, number + 1
+                    yield frame
+                if source.kind != "live" or source.name.startswith(FINITE):
+                    return
+            except ArgumentError as error:
+                failed = error
+            failed = failed or ArgumentError(f"{source.name}: gives no more frames")
+            failures += 1
+            if source.kind != "live":
+                self._report(failed)
+                return
+            if self._tell is None or not (number or self._beside):
+                raise failed
+            if failures == 1:
+                self._say(f"{failed}; it is tried again")
+            if self._closed.wait(min(RETRY_S * 2 ** min(failures - 1, 10), MOST_RETRY_S)):
+                return
+
+    def _opened(self, source: Source, number: int, again: bool) -> Iterator[MediaFrame]:
+        """The frames of a source until it ends, numbered from ``number`` on."""
+        clock, begin_ns = Clock(), time.perf_counter_ns()
+        for at, (picture, time_s) in enumerate(opened(source, self._report), number):
+            if self.paced and source.kind == "video" and time_s is not None:
+                clock.wait(time_s)
+            frame = _media_frame(picture, source, at, time_s, again)
+            if frame.pixels.ndim == 2 and self.layout == "RGB":
+                frame = replace(frame, pixels=frame.rgb)
+            self._count += 1
+            self._spent_ns += time.perf_counter_ns() - begin_ns
+            self._flush()
+            yield frame
+            begin_ns = time.perf_counter_ns()
 
     def _report(self, error: Exception) -> None:
         if self._tell is None:
             raise error
-        self.unread += 1
+        self._unread += 1
         self._held.append(error)
         if self._count:
             self._flush()
@@ -212,6 +273,6 @@ class Frames:
             self._say(error)
         self._held.clear()
 
-    def _say(self, error: Exception) -> None:
+    def _say(self, error: Exception | str) -> None:
         if self._tell is not None:
             self._tell(" ".join(str(error).split()))

@@ -21,6 +21,7 @@ from ..errors import ArgumentError, missing_extra
 SUFFIXES = (".avi", ".h264", ".hevc", ".m4v", ".mjpeg", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm")
 WRITTEN = (".mkv", ".mov", ".mp4")
 DEVICES = Path("/sys/class/video4linux")
+STDIN = "pipe:0"
 TIMEOUT_S = 10  # of a stream that gives nothing
 TICKS = 90_000  # a second, of videos that are written
 HD = 720  # lines: players take a video of so many for BT.709 where it does not say
@@ -62,14 +63,14 @@ def frames(
         container = av.open(_url(address), format=kind, options=options, timeout=None if kind else TIMEOUT_S)
     except (av.error.FFmpegError, OSError, ValueError) as error:
         if kind and not Path(address).exists():
-            raise ArgumentError(f"{name}: there is no camera {address}; {_cameras()}") from error
+            raise ArgumentError(f"{name}: there is no camera {address}; {cameras()}") from error
         raise ArgumentError(f"{name}: expected a video, got {_reason(error)}") from error
     with container:
         if not container.streams.video:
             raise ArgumentError(f"{name}: expected a video, got a file with none")
         stream = container.streams.video[0]
         # threads of whole frames hold some back, which a camera must not
-        stream.thread_type = "AUTO" if kind is None and "://" not in address else "SLICE"
+        stream.thread_type = "SLICE" if kind or "://" in address or address == STDIN else "AUTO"
         yield from _decoded(av, name, container, stream, report)
 
 
@@ -100,10 +101,10 @@ def _reason(error: Exception) -> str:
 
 def _url(address: str) -> str:
     """What FFmpeg takes for a file where it is one: "12:30.mp4" would be of the protocol "12"."""
-    return address if "://" in address else str(Path(address).absolute())
+    return address if "://" in address or address == STDIN else str(Path(address).absolute())
 
 
-def _cameras() -> str:
+def cameras() -> str:
     """The cameras of this machine, as words of the command line, with their names."""
     names = {}
     for folder in DEVICES.glob("video*"):

@@ -21,16 +21,18 @@ from ..arguments import seconds
 from ..errors import PipelineError, PipelineTimeoutError
 from ..graph.ir import Graph
 from ..graph.passes.picture_input import pictures_of
+from ..picture import Placed
 from .boards.emulator import Emulator
 from .border import Border, Entry, Frame
+from .feed import Feed
 from .lane import Lane
 from .lanes import Lanes
-from .live import Feed, Task
 from .planning.plan import Plan
 from .stats import StatsRecorder
 
 CHECK_S, STALLED_S = 0.2, 10.0  # after which submit asks whether another thread takes results
 Given = TypeVar("Given")
+Task = Callable[[dict[str, np.ndarray], Placed], Any]  # makes the result of a stream
 
 
 class Delivered(NamedTuple):

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from .. import _kernels, env  # noqa: F401 _kernels says where nothing was built, ahead of runtime
 from ..arguments import a, checked, function, gone_through, is_switch, number, one_of, optional, refused, switch, whole
@@ -22,20 +20,20 @@ from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.onnx.read.given import network
 from ..graph.onnx.read.source import ModelSource
-from ..picture import Picture, Placed
-from . import runtime
+from ..picture import Picture
 from .arrangement import arranged
 from .boards.board import Board, board_of
 from .boards.machine import describe
 from .border import Frame
-from .host import FrameFuture, Host
+from .feed import Feed
+from .host import FrameFuture, Host, Task
 from .lanes import Lanes, Move
-from .live import DROPS, Feed, LiveResult, Stream
+from .live import DROPS, Stream, live_results
 from .planning.plan import Plan, plan_of
 from .planning.profile import Profile, profile_of
 from .planning.rings import MAX_SLOTS, FrameTimes
 from .rebalance import Drift, Rebalancer
-from .stats import Snapshot, StageCounters, Stats
+from .stats import Snapshot, SourceCounter, StageCounters, Stats
 from .trace import StageTrace, save
 
 FACTOR = number(0, 1e6, above=True)  # how many times as long something takes
@@ -225,7 +223,7 @@ class Pipeline:
         *,
         profile: Profile | None = None,
         input: Picture | None = None,
-        task: Callable[[dict[str, np.ndarray], Placed], Any] | None = None,
+        task: Task | None = None,
     ) -> None:
         """Runs another network, another plan, or both, from the next frame on.
 
@@ -272,7 +270,7 @@ class Pipeline:
         """
         gone_through("frames", frames)
         self._check_empty("map")
-        feed = Feed(frames, self._host.feed, self.lanes.gate)
+        feed = Feed([(frames, SourceCounter())], self._host.feed, self.lanes.gate)
         feed.start()
         try:
             while (arrived := self._host.next_of(feed)) is not None:
@@ -284,49 +282,41 @@ class Pipeline:
 
     def stream(
         self,
-        source: Iterable[Frame],
+        source: Iterable[Frame] | Mapping[str, Iterable[Frame]],
         drop: str = "oldest",
-        task: Callable[[dict[str, np.ndarray], Placed], Any] | None = None,
+        task: Task | None = None,
     ) -> Stream:
-        """What comes of a live source (``LiveResult``), in order, each as soon as it is ready.
+        """What comes of live sources (``LiveResult``), in order, each as soon as it is ready; for ``async for`` too.
 
-        drop  ``oldest``: where the pipeline is slower than the source, a frame that waits is dropped when the next one
-              is there, and counted (``stats``); ``none``: the source waits
-        task  makes the result of the outputs by name, and of where the picture lies in the network's input, as
-              ``pipeall.tasks.task`` does
+        Parameters
+        ----------
+        source : iterable of frames, or dict of them by name
+            Of several the frames take turns, and ``stats().sources`` says how each does.
+        drop : str
+            ``oldest``: where the pipeline is slower, a frame that waits is dropped when the next of its source is
+            there, and counted (``stats``); ``none``: the source waits.
+        task : callable, optional
+            Makes the result of the outputs by name, and of where the picture lies in the network's input, as
+            ``pipeall.tasks.task`` does.
 
-        Errors as for ``map``. For ``async for`` as well.
+        Raises
+        ------
+        PipeallError
+            As ``map``.
         """
-        gone_through("source", source)
+        given = source if isinstance(source, Mapping) else {None: source}
+        for frames in given.values():
+            gone_through("source", frames)
         one_of(*DROPS)("drop", drop)
         optional(function)("task", task)
         if task is not None and not self._host.border.pictured:
             raise ArgumentError("stream: expected a pipeline with input=Picture(...) for a task, got one without")
+        if not given:
+            raise ArgumentError("source: expected one at least, got none")
         self._check_empty("stream")
-        newest = drop == "oldest"
-        feed = Feed(source, self._host.feed, self.lanes.gate, newest, lambda: self.pending, self.counters)
-        return Stream(self._live(feed, task), feed.stop)
-
-    def _live(self, feed: Feed, task: Callable[..., Any] | None) -> Generator[LiveResult, None, None]:
-        feed.start()
-        try:
-            while (arrived := self._host.next_of(feed)) is not None:
-                frame, captured_ns = feed.inside.popleft()
-                result, placed = arrived.result(), arrived.border.placed(frame)
-                ready_ns = arrived.times[3][-1]
-                making = arrived.task or task
-                if making is not None:
-                    result = making(arrived.border.named(arrived.arrays), placed)
-                    ready_ns = runtime.now_ns()
-                    if feed.stopped:  # by the task
-                        return
-                self._host.recorder.add_live(ready_ns - captured_ns, feed.dropped)
-                yield LiveResult(arrived.times[0], frame, result, placed, captured_ns, ready_ns)
-        finally:
-            feed.stop()
-            feed.join()
-            while self.pending and not self._host.closed and not self._host.error:
-                self.result()
+        sources = [(frames, self._host.recorder.source(name)) for name, frames in given.items()]
+        feed = Feed(sources, self._host.feed, self.lanes.gate, drop == "oldest", lambda: self.pending, self.counters)
+        return Stream(live_results(self._host, feed, task), feed.stop)
 
     def _check_empty(self, what: str) -> None:
         if self.pending:

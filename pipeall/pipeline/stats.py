@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, islice
 from typing import Any
 
@@ -106,6 +106,28 @@ class UnitStats:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceStats:
+    """One of several live sources: results, results a second, frames dropped, and ms from capture to result (the latest
+    frames)."""
+
+    frames: int
+    fps: float
+    dropped: int
+    live_p50_ms: float
+    live_p95_ms: float
+
+
+@dataclass(slots=True, eq=False)
+class SourceCounter:
+    """What one source of a stream has done so far; ``name`` is None where there is one source. Its feed counts
+    ``dropped``, whoever takes results ``frames``."""
+
+    name: str | None = None
+    frames: int = 0
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """What a pipeline did in a window of time.
 
@@ -125,7 +147,9 @@ class Stats:
     live_p50_ms, live_p95_ms : float
         Of a live source (``Pipeline.stream``): from capture to result, decoding by a task included.
     dropped : int
-        Frames of a live source that were dropped.
+        Frames of live sources that were dropped.
+    sources : mapping of str to SourceStats
+        How each did, where a stream has several.
     """
 
     frames: int
@@ -138,6 +162,7 @@ class Stats:
     live_p50_ms: float = 0.0
     live_p95_ms: float = 0.0
     dropped: int = 0
+    sources: Mapping[str, SourceStats] = field(default_factory=dict)
 
     @property
     def units(self) -> tuple[UnitStats, ...]:
@@ -175,7 +200,7 @@ class Snapshot:
     frames: int = 0
     ready_ns: int = 0
     counters: tuple[StageCounters, ...] = ()
-    dropped: int = 0
+    sources: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)  # frames and dropped
 
 
 class StatsRecorder:
@@ -186,16 +211,21 @@ class StatsRecorder:
         self.frames = 0
         self._kept: deque[tuple] = deque(maxlen=KEPT)
         self._first_ns = self._last_ns = 0
-        self._live_ms: deque[float] = deque(maxlen=KEPT)
-        self._dropped = self._dropped_before = 0
+        self._live: deque[tuple[float, str | None]] = deque(maxlen=KEPT)  # ms, and of which source
+        self._sources: dict[str | None, SourceCounter] = {}
 
-    def add_live(self, latency_ns: int, dropped: int) -> None:
-        """Of a frame of a live source; ``dropped``: frames of this source until then."""
+    def source(self, name: str | None) -> SourceCounter:
+        """What counts the frames of a live source: one of this name, also over several streams."""
+        return self._sources.setdefault(name, SourceCounter(name))
+
+    def add_live(self, source: SourceCounter, latency_ns: int) -> None:
+        """Of a result of a live source."""
         with self._lock:
-            self._live_ms.append(latency_ns / 1e6)
-            self._dropped_before = 0 if dropped < self._dropped_before else self._dropped_before
-            self._dropped += dropped - self._dropped_before
-            self._dropped_before = dropped
+            source.frames += 1
+            self._live.append((latency_ns / 1e6, source.name))
+
+    def _counted(self) -> dict[str | None, tuple[int, int]]:
+        return {name: (source.frames, source.dropped) for name, source in tuple(self._sources.items())}
 
     def add(self, times: tuple) -> None:
         """times: the fields of FrameTimes; a bare tuple will do, as this happens while the user waits for a result."""
@@ -215,14 +245,14 @@ class StatsRecorder:
 
     def snapshot(self, counters: Sequence[StageCounters]) -> Snapshot:
         with self._lock:
-            return Snapshot(self.frames, self._last_ns, tuple(counters), self._dropped)
+            return Snapshot(self.frames, self._last_ns, tuple(counters), self._counted())
 
     def stats(self, counters: Sequence[StageCounters], since: Snapshot | None = None) -> Stats:
         """Statistics of all that happened, or of what happened after the snapshot."""
         since = optional(a(Snapshot, "what snapshot() gave"))("since", since) or Snapshot()
         with self._lock:  # what is taken meanwhile is of the next window, in all of these
             frames, last_ns, kept = self.frames - since.frames, self._last_ns, tuple(self._kept)
-            live_ms, dropped = tuple(self._live_ms), self._dropped - since.dropped
+            live, counted = tuple(self._live), self._counted()
         times = tuple(map(FrameTimes._make, kept[-frames:])) if frames else ()
         begin_ns = max(since.ready_ns, self._first_ns)
         if times and len(times) == frames:  # the pipeline may have stood still between the snapshot and this frame
@@ -240,5 +270,21 @@ class StatsRecorder:
             means = map(row.mean_ms, TIMES)
             stages.append(StageStats(row.unit, row.groups, row.frames, row.late, *means, use, row.floated))
         fps = frames / seconds if seconds else 0.0
-        live = np.percentile(live_ms[-frames:] if frames and live_ms else (0.0,), (50, 95)).tolist()
-        return Stats(frames, seconds, fps, float(p50), float(p95), float(p99), tuple(stages), *live, dropped)
+        live = live[-frames:] if frames else ()
+        counted = {
+            name: tuple(now - then for now, then in zip(counts, since.sources.get(name, (0, 0)), strict=True))
+            for name, counts in counted.items()
+        }
+        sources = {
+            name: SourceStats(done, done / seconds if seconds else 0.0, dropped, *_live_ms(live, name))
+            for name, (done, dropped) in counted.items()
+            if name is not None
+        }
+        dropped = sum(dropped for _, dropped in counted.values())
+        latencies = float(p50), float(p95), float(p99)
+        return Stats(frames, seconds, fps, *latencies, tuple(stages), *_live_ms(live), dropped, sources)
+
+
+def _live_ms(live: Sequence[tuple[float, str | None]], source: str | None = None) -> list[float]:
+    """50th and 95th percentile of all sources, or of one; 0 where there is none."""
+    return np.percentile([ms for ms, name in live if source in (None, name)] or (0.0,), (50, 95)).tolist()

@@ -111,8 +111,8 @@ def test_full_range_and_odd_sizes(av):
     ("words", "expected"),
     [
         (["nowhere.mp4"], "image nowhere.mp4: no such file or directory; expected photos, folders, videos"),
-        (["camera:0", "camera:1"], "expected a camera or a stream alone"),
-        (["camera:"], "image camera:: no such file"),
+        (["camera:0", "camera:1", "camera:0"], "source camera:0: expected each once"),
+        (["camera:"], "source camera:: expected a number behind it; "),
         (["/dev/video77"], "no such file"),
         (["/dev/null"], "got a device; expected photos"),
     ],

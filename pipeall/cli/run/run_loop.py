@@ -16,8 +16,9 @@ from ...errors import PipeallError
 from ...graph.ir import Graph
 from ...media.draw import drawn
 from ...media.sources import Frames
+from ...pipeline.host import Task
 from ...pipeline.lanes import Move
-from ...pipeline.live import LiveResult, Task
+from ...pipeline.live import LiveResult
 from ...pipeline.pipeline import Pipeline
 from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.rings import full_load
@@ -194,7 +195,7 @@ def _run(
     """Raises what ended it, or what came of closing the pipeline."""
     with pipe, progress(quiet or not sys.stderr.isatty()) as bar:
         shown = bar.add_task(f"{pipe.graph.name} on {pipe.plan}", total=frames.total)
-        stream = pipe.stream(frames, drop, meter.timed(reader))
+        stream = pipe.stream(frames.apart(), drop, meter.timed(reader))
         try:
             for seen in stream:
                 if not seen.frame.again:
@@ -210,5 +211,6 @@ def _run(
         except KeyboardInterrupt:
             meter.interrupted = True
         finally:
+            frames.close()
             with suppress(PipeallError):  # what ended it is known already
                 stream.close()

@@ -112,6 +112,12 @@ def print_figures(ran: Ran, board: Board) -> None:
             f"From capture to answer p50 {stats.live_p50_ms:.1f} ms, p95 {stats.live_p95_ms:.1f} ms; "
             f"{ran.dropped} frames dropped"
         )
+    for name, of in stats.sources.items():
+        print_text(
+            f"{name}: {of.frames} frames, {of.fps:.2f} FPS, {of.dropped} dropped, from capture to answer p50 "
+            f"{of.live_p50_ms:.1f} ms, p95 {of.live_p95_ms:.1f} ms",
+            hang=4,
+        )
     if ran.unread:
         print_text(f"{ran.unread} could not be read")
     for move in ran.moves:

@@ -1,0 +1,148 @@
+"""Several cameras at once, as a board has them: streams that die and come back, and what comes by standard input."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from commands import picture
+
+from pipeall import ArgumentError
+from pipeall.media import sources, video
+from pipeall.media.sources import Frames, find
+
+FPS = 25
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    """Twenty frames of one second, each of one grey, as MPEG-TS: it may be sent as it is."""
+    pytest.importorskip("av", reason="needs pipeall[video]")
+    path = tmp_path_factory.mktemp("clip") / "clip.mkv"
+    with video.Writer(path) as writer:
+        for number in range(20):
+            writer.add(np.full((64, 96, 3), 10 + 12 * number, np.uint8), number / FPS)
+    return path
+
+
+class Sender:
+    """A camera in the network: sends the clip to whoever connects, then dies; the next one may connect again."""
+
+    def __init__(self, clip):
+        self.content, self.sent = clip.read_bytes(), 0
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.url = f"tcp://127.0.0.1:{self.server.getsockname()[1]}"
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            try:
+                peer, _ = self.server.accept()
+            except OSError:
+                return
+            with peer:
+                peer.sendall(self.content)
+                self.sent += 1
+
+
+    def close(self):
+        with suppress(OSError):
+            self.server.shutdown(socket.SHUT_RDWR)  # wakes accept
+        self.server.close()
+
+
+@pytest.fixture
+def senders(clip, monkeypatch):
+    monkeypatch.setattr(sources, "RETRY_S", 0.05)
+    both = [Sender(clip), Sender(clip)]
+    yield both
+    for sender in both:
+        sender.close()
+
+
+def test_a_stream_that_dies_comes_back(senders):
+    told = []
+    frames = Frames(find([senders[0].url], False), tell=told.append)
+    numbers = []
+    for frame in frames:
+        numbers.append(frame.number)
+        if len(numbers) == 50:
+            frames.close()
+            senders[0].close()
+    assert numbers == list(range(60)) and senders[0].sent == 3
+    url = senders[0].url
+    assert told[:2] == [f"{url}: gives no more frames; it is tried again", f"{url} is back"]
+
+
+def test_without_anybody_to_tell_it_is_an_error(senders):
+    with pytest.raises(ArgumentError, match="gives no more frames"):
+        list(Frames(find([senders[0].url], False)))
+
+
+def test_one_that_was_never_there_is_an_error_alone_and_tried_beside_others(senders):
+    senders[1].close()
+    with pytest.raises(ArgumentError, match="Connection refused"):
+        next(iter(Frames(find([senders[1].url], False), tell=print)))
+    told = []
+    frames = Frames(find([sender.url for sender in senders], False), tell=told.append)
+    parts = frames.apart()
+    assert list(parts) == [sender.url for sender in senders]
+    assert next(iter(parts[senders[0].url])).number == 0
+    reader = threading.Thread(target=lambda: list(parts[senders[1].url]))
+    reader.start()
+    deadline = time.monotonic() + 30
+    while not told and time.monotonic() < deadline:
+        time.sleep(0.01)
+    frames.close()
+    reader.join()
+    assert "Connection refused" in told[0] and told[0].endswith("it is tried again")
+
+
+def test_photos_and_videos_beside_a_camera(senders, clip, tmp_path):
+    frames = Frames(find([str(picture(tmp_path)), senders[0].url, str(clip)], False), tell=print)
+    parts = frames.apart()
+    assert list(parts) == [senders[0].url, str(clip), "photos"]
+    assert all(next(iter(part)).pixels.ndim == 3 for part in parts.values())  # one pixel format for all
+    alone = Frames(find([str(clip), str(picture(tmp_path))], False))
+    assert alone.apart() is alone
+
+
+def run(*words, **options):
+    command = [sys.executable, "-m", "pipeall", "run", "squeezenet", *words, "--plan", "B", "--json"]
+    return subprocess.run(
+        command, env=os.environ | {"PIPEALL_OPENCL": "off"}, capture_output=True, timeout=120, check=False, **options
+    )
+
+
+def test_standard_input(clip):
+    """As ``rpicam-vid -o - | pipeall run MODEL -``."""
+    with open(clip, "rb") as content:
+        done = run("-", "--drop", "none", stdin=content)
+    *answers, figures = map(json.loads, done.stdout.splitlines())
+    assert len(answers) == figures["frames"] == 20
+    assert done.returncode == 0 and answers[0]["source"] == "-"
+
+
+def test_a_run_on_several(clip, tmp_path):
+    """Videos and photos end; with a stream beside them it is Ctrl-C that ends it."""
+    sender = Sender(clip)
+    command = [sys.executable, "-m", "pipeall", "run", "squeezenet", sender.url, str(clip), "--plan", "B", "--json"]
+    environment = os.environ | {"PIPEALL_OPENCL": "off"}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    seen = set()
+    while len(seen) < 2 or sender.sent < 2:  # it has died once, and is back
+        seen.add(json.loads(process.stdout.readline())["source"])
+    process.terminate()
+    shown, errors = process.communicate(timeout=60)
+    figures = json.loads(shown.splitlines()[-1])
+    of = figures["stats"]["sources"]
+    assert set(of) == seen == {sender.url, str(clip)}
+    assert sum(source["frames"] for source in of.values()) >= figures["stats"]["frames"] > 0
+    assert "gives no more frames; it is tried again" in errors and process.returncode == 143
+    sender.close()
