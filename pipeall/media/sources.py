@@ -153,8 +153,7 @@ class Frames:
     paced   a video's frames come when its times say, as a camera's do
     read_ms mean time that a frame took to be read, but for live sources, which are waited for
 
-    A camera or a stream that fails after its first frame, or beside other sources, is tried again until ``close``; the
-    others go on. ``tell`` hears of both.
+    A camera or a stream that fails beside other sources is tried again until ``close``, and they go on (``apart``).
     """
 
     def __init__(
@@ -229,7 +228,7 @@ class Frames:
                         self._say(f"{source.name} is back")
                     failures, number = 0, number + 1
                     yield frame
-                if source.kind != "live" or source.name.startswith(FINITE):
+                if source.kind != "live" or not self._beside or source.name.startswith(FINITE):
                     return
             except ArgumentError as error:
                 failed = error
@@ -238,7 +237,7 @@ class Frames:
             if source.kind != "live":
                 self._report(failed)
                 return
-            if self._tell is None or not (number or self._beside):
+            if self._tell is None or not self._beside:
                 raise failed
             if failures == 1:
                 self._say(f"{failed}; it is tried again")
