@@ -29,7 +29,7 @@ from bench.engines.peers import ENGINES, Run
 
 UNITS = ("big", "little", "cpu")
 FRAMES = 5
-WARM = 10
+WARM = 25
 REST = 0.02
 PEERS = ("onnxruntime", "ncnn", "mnn")
 DUTY = """

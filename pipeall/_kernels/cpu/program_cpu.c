@@ -2,7 +2,7 @@
 
 #include "../eventcount.h"
 
-enum { OPEN_FAILED = 1, STEPS_LEARN = 12 /* frames */ };
+enum { OPEN_FAILED = 1, STEPS_LEARN = 16 /* frames */ };
 
 static int open_teams(pa_cpu_program *self, pa_cpu_program *owner) {
     const int here = -1;

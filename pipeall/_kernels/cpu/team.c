@@ -32,8 +32,8 @@
 enum {
     OPEN = 1 << 30,
     FEW = 1 << 29, /* the job is for the fast threads alone */
-    FIRST = 6,     /* frames of a step of which every second one is done by the fast threads alone */
-    EXPLORE = 32,  /* later, frames until it tries again what is slower */
+    FIRST = 8,     /* frames of a step of which every second one is done by the fast threads alone */
+    EXPLORE = 16,  /* later, frames until it tries again what is slower */
     LINGER = 800,  /* yields before a thread sleeps, some 0.2 ms: the next layer is mostly nearer than a wake-up takes */
     MEMORY_NS = 16000000, /* of all threads: some frames, and several time slices of whoever disturbs one */
 };
@@ -321,11 +321,13 @@ void pa_team_begin_step(pa_team *team, pa_team_choice *choice) {
 void pa_team_end_step(pa_team *team, pa_team_choice *choice) {
     if (!choice->begin) return;
     float *lately = &choice->ns[team->few];
-    const float ns = (float)(pa_now_ns() - choice->begin), most = 2 * *lately;
-    if (choice->frames < FIRST - 2)
-        *lately = ns; /* caches are cold at first */
-    else
+    const float ns = (float)(pa_now_ns() - choice->begin), most = *lately * 1.25f; /* whoever disturbs one frame */
+    if (choice->frames < 2) /* caches are cold */
+        *lately = ns;
+    else if (choice->frames >= FIRST)
         *lately += ((ns < most ? ns : most) - *lately) / 4;
+    else if (ns < *lately)
+        *lately = ns;
     choice->frames++;
     team->few = false;
 }
