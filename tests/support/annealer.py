@@ -15,11 +15,13 @@ from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import with_shares
 from pipeall.pipeline.planning.profile import HOST, Profile
 from pipeall.pipeline.planning.simulate import simulate
+from pipeall.pipeline.planning.units import traits_of
 
 STAGES = 5
 HOT, COLD = 0.05, 0.0003  # of the period: a plan so much slower is kept in one of e cases, at first and in the end
 STEPS, KEPT = 200_000, 4  # of one annealing, and plans that each leaves
 SIMULATED = 12  # of all, the best
+NEVER_MS = 1e9  # of a group that a unit cannot run
 
 Cut = tuple[int, int, float]  # early and late border, and the share of the frames that go out late
 Lane = tuple[tuple[str, ...], tuple[Cut, ...]]
@@ -31,22 +33,22 @@ class Prices:
 
     def __init__(self, profile: Profile):
         self.profile, self.groups = profile, len(profile.groups)
-        self.units = [unit for unit in profile.units if unit.cores is None]
+        self.units = [unit for unit in profile.units if unit.cores is None and not traits_of(unit.component).all]
         self._sums: dict[tuple[str, frozenset, frozenset], list[float]] = {}
 
     @cached_property
     def handover(self) -> dict[tuple[str, str], tuple[list[float], list[float]]]:
         ends = [*self.units, HOST]
         pairs = {(one, other): self.profile.handover(one, other) for one in ends for other in ends}
-        return {pair: (list(map(float, send)), list(map(float, receive))) for pair, (send, receive) in pairs.items()}
+        return {pair: ([*map(finite, send)], [*map(finite, receive)]) for pair, (send, receive) in pairs.items()}
 
     def sums(self, unit: str, beside: frozenset, others: frozenset) -> list[float]:
         """Times of the first so many groups, with these units in the lane, and those in other lanes."""
         if (unit, beside, others) not in self._sums:
-            ms = list(self.profile.units[unit].ms)
+            ms = [*map(finite, self.profile.units[unit].ms)]
             for other in beside | others:
                 slower = self.profile.slowdown(unit, other, same_pipeline=other in beside)
-                ms = [prod(pair) for pair in zip(ms, slower, strict=True)]
+                ms = [finite(prod(pair)) for pair in zip(ms, slower, strict=True)]
             self._sums[unit, beside, others] = [0.0, *accumulate(ms)]
         return self._sums[unit, beside, others]
 
@@ -62,15 +64,16 @@ class Prices:
                 (early, late, share), (first, last, behind) = borders[index], borders[index + 1]
                 load[unit] += (1 - share) * (receive[early] - sums[early]) + share * (receive[late] - sums[late])
                 load[unit] += (1 - behind) * (send[first] + sums[first]) + behind * (send[last] + sums[last])
-            slowest = max(load.values())
-            if not slowest < inf:
-                return inf
-            rate += 1 / slowest
+            rate += 1 / max(load.values())
         return 1 / rate
 
     def plan(self, state: State) -> Plan:
         lanes = [Plan.pipeline(order, [a if a == b else (a, b) for a, b, _ in cuts]).lanes[0] for order, cuts in state]
         return with_shares(self.profile, Plan(tuple(lanes)))
+
+
+def finite(ms: float) -> float:
+    return min(float(ms), NEVER_MS)
 
 
 def annealed(prices: Prices, seed: int) -> list[tuple[float, State]]:
@@ -83,7 +86,7 @@ def annealed(prices: Prices, seed: int) -> list[tuple[float, State]]:
         if not _possible(near):
             continue
         other_ms, temperature = prices.period_ms(near), HOT * (COLD / HOT) ** (step / STEPS)
-        if other_ms <= period or other_ms < inf and random.random() < exp((1 - other_ms / period) / temperature):
+        if other_ms <= period or random.random() < exp((1 - other_ms / period) / temperature):
             state, period = near, other_ms
             borders = tuple((order, tuple(cut[:2] for cut in cuts)) for order, cuts in state)
             found[borders] = min(found.get(borders, (inf, state)), (period, state))
