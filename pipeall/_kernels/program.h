@@ -8,7 +8,9 @@
  * Another thread may take the stage thread's place for a frame, while that one waits:
  *   enter()  before start(), on that thread, which remembers in *thread_state what it was like
  *   leave()  after finish(), on the same thread, which is then as it was
- * At most `depth` frames are started and not finished. None of them touches Python. open(), start() and finish() return
+ * One with a `batch` may be given several frames at once:
+ *   start_together()  in the place of start(), for all their steps; finish() is then called once for them
+ * At most `depth` frames, or batches, are started and not finished. None of them touches Python. open(), start() and finish() return
  * 0, or an error code whose text error() gives; enter() 0 or an errno, which has changed nothing.
  */
 #ifndef PIPEALL_PROGRAM_H
@@ -31,7 +33,7 @@ typedef struct pa_slot_memory {
 
 enum { PA_STOPPED = -1000000 }; /* start() gave up between two steps because *stop was set: not an error */
 
-enum { PA_DEPTH_MAX = 2 };
+enum { PA_DEPTH_MAX = 2, PA_BATCH_MAX = 4 };
 
 typedef struct pa_thread_state pa_thread_state; /* thread_state.h */
 typedef struct pa_program pa_program;
@@ -41,12 +43,16 @@ struct pa_program {
      * in and out are the program's until finish() has returned, or start() with an error; stop is tested between steps. */
     int (*start)(pa_program *self, pa_slot_memory *in, pa_slot_memory *out, int32_t first, int32_t last,
                  const atomic_int *stop);
+    /* NULL where batch is 0. frames: 2 to batch; in and out have as many. Marks are those of all these frames. */
+    int (*start_together)(pa_program *self, pa_slot_memory *const *in, pa_slot_memory *const *out, int32_t frames,
+                          const atomic_int *stop);
     int (*finish)(pa_program *self); /* waits for the oldest frame started */
     void (*close)(pa_program *self);
     int (*enter)(pa_program *self, pa_thread_state *thread_state); /* NULL, as leave(): only the stage thread computes */
     void (*leave)(pa_program *self, const pa_thread_state *thread_state);
     const char *(*error)(const pa_program *self, int code);
     int32_t depth; /* 1 to PA_DEPTH_MAX */
+    int32_t batch; /* most frames of start_together(), 2 to PA_BATCH_MAX, where the depth is 1; 0: one at a time */
     /* Time spent, in all, on making slots the program's own: mapping and unmapping; copying. */
     int64_t map_ns, copy_ns;
     /* Where the times of a frame go (CLOCK_MONOTONIC ns), set before each start(): when its steps began, which is when the

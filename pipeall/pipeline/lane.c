@@ -61,9 +61,9 @@ int pa_lane_begin_inline(pa_lane *lane, pa_thread_state *thread_state) {
 }
 
 void pa_lane_run_inline(pa_lane *lane, int64_t number) {
-    pa_frame frame;
+    pa_batch batch;
     publish(lane, number);
-    if (pa_stage_begin(lane->stage, &frame)) pa_stage_end(&frame);
+    if (pa_stage_begin(lane->stage, &batch)) pa_stage_end(&batch);
 }
 
 void pa_lane_end_inline(pa_lane *lane, const pa_thread_state *thread_state) {

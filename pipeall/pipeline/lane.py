@@ -122,16 +122,18 @@ def _compiled(
     lowered: Sequence[Lowered],
     units: Sequence[Component],
     unit_of: Sequence[int],
+    batches: Sequence[int],
     record: bool,
     packed: MutableMapping[Any, Any],
 ) -> list[Any]:
     """The program of each stage. Those of one unit share what the one with the largest arena has."""
     programs: dict[int, Any] = {}
     owners: dict[int, Any] = {}
-    for index in sorted(range(len(lowered)), key=lambda index: -lowered[index].arena_bytes):
+    for index in sorted(range(len(lowered)), key=lambda index: -lowered[index].arena_bytes * batches[index]):
         device, name, number = units[index].device, units[index].name, unit_of[index]
         shared = {"beside": owners.get(number), "packed": packed} if device.shares else {}
-        programs[index] = device.compile(lowered[index], name, record=record, **shared)
+        together = {"batch": batches[index]} if batches[index] > 1 else {}
+        programs[index] = device.compile(lowered[index], name, record=record, **shared, **together)
         owners.setdefault(number, programs[index])
     return [programs[index] for index in range(len(lowered))]
 
@@ -230,7 +232,7 @@ class Lane:
         self._front = len(stages) - self._front
         lowered = _supported(lowered_stages(graph, stages, units, timed=True), units)
         unit_of = [-1] * self._front + list(unit_of)
-        programs = _compiled(lowered, units, unit_of, record, packed)
+        programs = _compiled(lowered, units, unit_of, [stage.unit.batch for stage in stages], record, packed)
         for stage, unit, groups, program in zip(stages, units, ranges, programs, strict=True):
             self.stages.append(Stage(unit, groups, stage.floating, program))
         rings, depth = _rings(stages, self.stages, lowered, slots, depth)

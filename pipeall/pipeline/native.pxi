@@ -12,7 +12,7 @@ cdef extern from "../_kernels/eventcount.h" nogil:
     int64_t pa_now_ns()
 
 cdef extern from "stage.h" nogil:
-    enum: PA_MAX_STAGES, PA_FAULT, PA_LOG_FIXED, PA_LATE_EXIT_FRAMES
+    enum: PA_MAX_STAGES, PA_FAULT, PA_LOG_FIXED, PA_LATE_EXIT_FRAMES, PA_UNDER_WAY_MAX
     ctypedef struct atomic_llong:
         pass
     ctypedef struct pa_slot:

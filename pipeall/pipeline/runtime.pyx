@@ -11,7 +11,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset, strerror, strncpy
 from posix.unistd cimport getpid
 
-from .._kernels.program cimport PA_DEPTH_MAX, atomic_int, pa_thread_state, pa_program, pa_slot_memory
+from .._kernels.program cimport atomic_int, pa_thread_state, pa_program, pa_slot_memory
 
 from math import prod
 
@@ -134,7 +134,7 @@ cdef class NativeLane:
             self.lane.stage[i].fault_frame = fault[1] if fault is not None and fault[0] == i else -1
             if log_frames:
                 self.lane.stage[i].log.capacity = log_frames
-                self.lane.stage[i].log.rows = <int64_t *>allocate((log_frames + PA_DEPTH_MAX) * self.width(i) * sizeof(int64_t))
+                self.lane.stage[i].log.rows = <int64_t *>allocate((log_frames + PA_UNDER_WAY_MAX) * self.width(i) * sizeof(int64_t))
         self.set_rings(rings)
         for i in range(count):
             room = next(room_of(slots) for sender, _, slots, _ in rings if sender == i)
@@ -323,7 +323,8 @@ cdef class NativeLane:
     def set_pace(self, int stage, paces):
         """From its next frame on, the stage ends no earlier than so many ns after it began (0: as it comes); any thread.
 
-        paces: one, or one for every way to run a frame: in and out early, out late, in late, both late.
+        paces: one, or one for every way to run a frame: in and out early, out late, in late, both late; of a stage that
+        takes several frames together, for one to four of them.
         """
         cdef int way
         paces = paces if isinstance(paces, list) else [paces] * 4
@@ -352,7 +353,7 @@ cdef class NativeLane:
             logs.append(np.empty((kept, width), np.int64))
             rows = logs[i]
             for j in range(kept):
-                row = (log.count - kept + j) % (log.capacity + PA_DEPTH_MAX)
+                row = (log.count - kept + j) % (log.capacity + PA_UNDER_WAY_MAX)
                 memcpy(&rows[j, 0], log.rows + row * width, width * sizeof(int64_t))
         return logs
 

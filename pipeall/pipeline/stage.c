@@ -65,13 +65,15 @@ static int64_t pace(pa_stage *self, int64_t deadline) {
 
 static int64_t row_width(const pa_stage *self) { return PA_LOG_FIXED + self->program->mark_count; }
 
-/* The log's row for the frame that begins; the program writes its marks straight into it. */
-static int64_t *begin_row(pa_stage *self) {
-    pa_log *log = &self->log;
-    if (!log->rows) return NULL;
-    int64_t *row = log->rows + (log->count + self->ahead) % (log->capacity + PA_DEPTH_MAX) * row_width(self);
-    self->program->marks = row + PA_LOG_MARKS;
-    return row;
+static int64_t *row_at(const pa_stage *self, int64_t number) {
+    return self->log.rows + number % (self->log.capacity + PA_UNDER_WAY_MAX) * row_width(self);
+}
+
+/* The log's row for the frames that begin; the program writes its marks straight into it. */
+static int64_t begin_row(pa_stage *self) {
+    const int64_t number = self->log.count + self->ahead;
+    if (self->log.rows) self->program->marks = row_at(self, number) + PA_LOG_MARKS;
+    return number;
 }
 
 /* Whether a frame goes out at the later cut: if the next stage has one to go on with after the one it is at, and so does
@@ -84,25 +86,43 @@ static int goes_out_late(pa_stage *self) {
     return pa_ring_occupied(self->out) >= PA_LATE_EXIT_FRAMES || !pa_ring_front_at(self->in, (uint32_t)self->ahead + 1);
 }
 
-static int64_t least_ns(const pa_stage *self, const pa_frame *f) {
-    return atomic_load_explicit(&self->pace_ns[2 * f->in->late + f->out->late], memory_order_relaxed);
+static int64_t least_ns(const pa_stage *self, const pa_batch *b) {
+    const int way = b->count > 1 ? b->count - 1 : 2 * b->in[0]->late + b->out[0]->late;
+    return atomic_load_explicit(&self->pace_ns[way], memory_order_relaxed);
 }
 
-/* Starts the program on a frame. Where the cut behind floats, whether the frame goes out late is decided as late as can
+static int start_together(pa_stage *self, pa_batch *b) {
+    pa_slot_memory *in[PA_BATCH_MAX], *out[PA_BATCH_MAX];
+    for (int i = 0; i < b->count; i++) in[i] = &b->in[i]->memory, out[i] = &b->out[i]->memory;
+    return self->program->start_together(self->program, in, out, b->count, &self->stop);
+}
+
+/* Starts the program on a frame. Where the cut behind it floats, whether the frame goes out late is decided as late as can
  * be: when it could go out early; by a device that works on several frames, which are then on its queue, now. */
-static int start(pa_stage *self, pa_frame *f) {
+static int start(pa_stage *self, pa_batch *b) {
     pa_program *program = self->program;
+    pa_slot *in = b->in[0], *out = b->out[0];
     const int32_t steps = program->mark_count - 1;
     const int floats = program->last_early < steps, at_once = program->depth > 1;
-    f->out->late = floats && at_once && goes_out_late(self);
-    int code = program->start(program, &f->in->memory, &f->out->memory, f->in->late ? program->first_late : 0,
-                              f->out->late ? steps : program->last_early, &self->stop);
+    out->late = floats && at_once && goes_out_late(self);
+    int code = program->start(program, &in->memory, &out->memory, in->late ? program->first_late : 0,
+                              out->late ? steps : program->last_early, &self->stop);
     if (code || !floats || at_once) return code;
     const int64_t computed = pa_now_ns();
-    f->paced = pace(self, f->begin + least_ns(self, f)) - computed;
-    f->out->late = goes_out_late(self);
-    if (!f->out->late) return 0;
-    return program->start(program, &f->in->memory, &f->out->memory, program->last_early, steps, &self->stop);
+    b->paced = pace(self, b->begin + least_ns(self, b)) - computed;
+    out->late = goes_out_late(self);
+    if (!out->late) return 0;
+    return program->start(program, &in->memory, &out->memory, program->last_early, steps, &self->stop);
+}
+
+int pa_stage_most(const pa_stage *self) { return self->program->batch ? self->program->batch : 1; }
+
+/* Whether the next frame but `ahead` has failed, in a branch perhaps, or is to fail. */
+static int goes_alone(const pa_stage *self, uint32_t ahead) {
+    for (const pa_branch *b = self->joins; b; b = b->next)
+        if (pa_ring_front_at(b->ring, ahead)->failed_stage >= 0) return 1;
+    const pa_slot *in = pa_ring_front_at(self->in, ahead);
+    return in->failed_stage >= 0 || in->frame == self->fault_frame;
 }
 
 static int has_frame(const pa_stage *self, uint32_t ahead) {
@@ -117,16 +137,28 @@ static int has_space(const pa_stage *self, uint32_t ahead) {
     return pa_ring_free_at(self->out, ahead) != NULL;
 }
 
-int pa_stage_ready(pa_stage *self) {
-    const uint32_t ahead = (uint32_t)self->ahead;
-    if (self->begins_no_more || atomic_load_explicit(&self->stop, memory_order_relaxed)) return 0;
-    int lacks = PA_FRAME;
-    if (has_frame(self, ahead)) {
-        if (!self->arrived_ns) self->arrived_ns = pa_now_ns();
-        lacks = has_space(self, ahead) ? 0 : PA_SPACE;
+/* The frames that can be begun together; `lacks` says why there is not one more. */
+static int fitting(const pa_stage *self, int *lacks) {
+    const int most = pa_stage_most(self);
+    int count = 0;
+    for (*lacks = 0; count < most; count++) {
+        const uint32_t ahead = (uint32_t)(self->ahead + count);
+        *lacks = !has_frame(self, ahead) ? PA_FRAME : !has_space(self, ahead) ? PA_SPACE : 0;
+        if (*lacks) break;
+        const int alone = goes_alone(self, ahead);
+        if (alone && !count) return 1;
+        if (alone) break;
     }
-    atomic_store(&self->blocked, lacks);
-    return !lacks;
+    return count;
+}
+
+int pa_stage_ready(pa_stage *self) {
+    if (self->begins_no_more || atomic_load_explicit(&self->stop, memory_order_relaxed)) return 0;
+    int lacks;
+    const int count = fitting(self, &lacks);
+    if (!self->arrived_ns && (count || lacks == PA_SPACE)) self->arrived_ns = pa_now_ns();
+    atomic_store(&self->blocked, count ? 0 : lacks);
+    return count;
 }
 
 static void copy_pieces(const pa_branch *b, const pa_slot *from, const pa_slot *to) {
@@ -148,33 +180,38 @@ static void gather(pa_stage *self, pa_slot *in, uint32_t ahead) {
 }
 
 /* Fills the slots of the branches that are not the first: what each reads of the out slot, unless the frame failed. */
-static void divide(pa_stage *self, const pa_slot *out) {
+static void divide(pa_stage *self, const pa_slot *out, uint32_t ahead) {
     const int64_t begin = pa_now_ns();
-    for (const pa_branch *b = self->forks; b; b = b->next) copy_pieces(b, out, pa_ring_free(b->ring));
+    for (const pa_branch *b = self->forks; b; b = b->next) copy_pieces(b, out, pa_ring_free_at(b->ring, ahead));
     self->gathered_ns += pa_now_ns() - begin;
 }
 
-int pa_stage_begin(pa_stage *self, pa_frame *f) {
-    const uint32_t ahead = (uint32_t)self->ahead;
-    f->stage = self;
-    f->in = pa_ring_front_at(self->in, ahead);
-    f->out = pa_ring_free_at(self->out, ahead);
-    f->begin = pa_now_ns();
-    f->idle = self->unit->under_way ? f->begin : self->unit->free_since;
-    f->taken = self->arrived_ns ? self->arrived_ns : f->begin;
+int pa_stage_begin(pa_stage *self, pa_batch *b) {
+    int lacks;
+    b->stage = self;
+    b->count = fitting(self, &lacks);
+    b->begin = pa_now_ns();
+    b->idle = self->unit->under_way ? b->begin : self->unit->free_since;
+    b->taken = self->arrived_ns ? self->arrived_ns : b->begin;
+    b->started = b->code = 0;
+    b->paced = 0;
     self->arrived_ns = 0;
-    if (self->joins) gather(self, f->in, ahead);
-    pass_on(f->in, f->out);
-    f->out->late = f->started = f->code = 0;
-    f->paced = 0;
-    if (f->in->failed_stage < 0) {
-        f->row = begin_row(self);
-        f->code = f->in->frame == self->fault_frame ? PA_FAULT : start(self, f);
-        f->started = !f->code;
-        if (f->code == PA_STOPPED) return 0;
+    for (int i = 0; i < b->count; i++) {
+        const uint32_t ahead = (uint32_t)(self->ahead + i);
+        b->in[i] = pa_ring_front_at(self->in, ahead);
+        b->out[i] = pa_ring_free_at(self->out, ahead);
+        if (self->joins) gather(self, b->in[i], ahead);
+        pass_on(b->in[i], b->out[i]);
+        b->out[i]->late = 0;
     }
-    if (!f->started) self->begins_no_more = 1; /* failed, here or before */
-    self->ahead++;
+    if (b->in[0]->failed_stage < 0) {
+        b->first_row = begin_row(self);
+        b->code = b->in[0]->frame == self->fault_frame ? PA_FAULT : b->count > 1 ? start_together(self, b) : start(self, b);
+        b->started = !b->code;
+        if (b->code == PA_STOPPED) return 0;
+    }
+    if (!b->started) self->begins_no_more = 1; /* failed, here or before */
+    self->ahead += b->count;
     return 1;
 }
 
@@ -185,64 +222,86 @@ static void let_leave(const pa_stage *self, const pa_slot *out) {
         memcpy(block + leaf->to, (const char *)out->memory.data + leaf->from, leaf->bytes);
 }
 
+static void log_frames(pa_stage *self, const pa_batch *b, int64_t ran, int64_t end) {
+    const size_t marks = (size_t)self->program->mark_count;
+    const int64_t *first = row_at(self, b->first_row);
+    for (int i = 0; i < b->count; i++) {
+        int64_t *row = row_at(self, b->first_row + i);
+        row[0] = b->in[i]->frame;
+        row[1] = i ? b->begin : b->idle;
+        row[2] = i ? b->begin : b->taken;
+        row[3] = b->begin;
+        if (i) memcpy(row + PA_LOG_MARKS, first + PA_LOG_MARKS, marks * sizeof *row);
+        row[PA_LOG_MARKS + marks] = ran;
+        row[PA_LOG_MARKS + marks + 1] = end;
+    }
+    self->log.count += b->count;
+}
+
+/* What is known of frames once they have been computed, or could not be. */
+static void account(pa_stage *self, pa_batch *b) {
+    pa_program *program = self->program;
+    const int64_t ran = pa_now_ns(), least = least_ns(self, b);
+    int64_t end = ran;
+    if (least && !b->code) {
+        end = pace(self, b->begin + least);
+        if (ran - b->begin - b->paced > least) add(&self->late, b->count);
+    }
+    for (int i = 0; i < b->count; i++) {
+        b->out[i]->begin_ns[self->index] = b->begin;
+        b->out[i]->end_ns[self->index] = end;
+        add(&self->floated, b->out[i]->late);
+    }
+    if (self->log.rows && !b->code) log_frames(self, b, ran, end);
+    self->latest_ns = end - b->begin;
+    add(&self->busy_ns, self->latest_ns);
+    atomic_store_explicit(&self->map_ns, program->map_ns, memory_order_relaxed);
+    atomic_store_explicit(&self->copy_ns, program->copy_ns + self->gathered_ns, memory_order_relaxed);
+    add(&self->frames, b->count);
+}
+
+/* The first frame has failed: those after it are not delivered. */
+static void fail(pa_stage *self, pa_batch *b) {
+    b->out[0]->failed_stage = self->index;
+    b->out[0]->error = b->code;
+    atomic_store(&self->lane->failed, 1);
+    pa_stages_stop(self->lane, self->earlier);
+    pa_eventcount_signal(self->lane->host); /* who waits for space will get none */
+}
+
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* The unit is free for the frame from `free_since` on: what was done for it before, while another one was under way,
- * counts from then. */
-void pa_stage_end(pa_frame *f) {
-    pa_stage *self = f->stage;
-    pa_lane *lane = self->lane;
-    pa_program *program = self->program;
-    const int index = self->index;
-    const int computed = f->started || f->code;
-    f->idle = later(f->idle, self->unit->free_since);
-    f->begin = later(f->begin, f->idle);
-    f->taken = later(f->taken, f->idle) < f->begin ? later(f->taken, f->idle) : f->begin;
-    add(&self->wait_in_ns, f->taken - f->idle);
-    add(&self->wait_out_ns, f->begin - f->taken);
-    if (f->started) f->code = program->finish(program);
-    if (f->started && !f->code) {
-        if (self->leaf_count) let_leave(self, f->out);
-        if (self->forks) divide(self, f->out);
-    }
-    if (computed) {
-        const int64_t ran = pa_now_ns();
-        const int64_t least = least_ns(self, f);
-        int64_t end = ran;
-        if (least && !f->code) {
-            end = pace(self, f->begin + least);
-            if (ran - f->begin - f->paced > least) add(&self->late, 1);
+static void hand_all_on(pa_stage *self, const pa_batch *b, int count) {
+    for (const pa_branch *branch = self->forks; branch; branch = branch->next)
+        for (int i = 0; i < count; i++) {
+            pass_on(b->out[i], pa_ring_free(branch->ring));
+            hand_on(self, branch->ring, branch->other);
         }
-        f->out->begin_ns[index] = f->begin;
-        f->out->end_ns[index] = end;
-        if (f->row && !f->code) {
-            int64_t *rest = f->row + PA_LOG_MARKS + program->mark_count;
-            f->row[0] = f->in->frame, f->row[1] = f->idle, f->row[2] = f->taken, f->row[3] = f->begin;
-            rest[0] = ran, rest[1] = end;
-            self->log.count++;
-        }
-        self->latest_ns = end - f->begin;
-        add(&self->busy_ns, self->latest_ns);
-        atomic_store_explicit(&self->map_ns, program->map_ns, memory_order_relaxed);
-        atomic_store_explicit(&self->copy_ns, program->copy_ns + self->gathered_ns, memory_order_relaxed);
-        add(&self->frames, 1);
-        add(&self->floated, f->out->late);
+    for (int i = 0; i < count; i++) hand_on(self, self->out, self->after);
+    for (const pa_branch *branch = self->joins; branch; branch = branch->next)
+        for (int i = 0; i < count; i++) give_back(self, branch->ring, branch->other);
+    for (int i = 0; i < count; i++) give_back(self, self->in, self->before);
+}
+
+/* The unit is free for the frames from `free_since` on: what was done for them before, while others were under way, counts
+ * from then. */
+void pa_stage_end(pa_batch *b) {
+    pa_stage *self = b->stage;
+    const int computed = b->started || b->code;
+    b->idle = later(b->idle, self->unit->free_since);
+    b->begin = later(b->begin, b->idle);
+    b->taken = later(b->taken, b->idle) < b->begin ? later(b->taken, b->idle) : b->begin;
+    add(&self->wait_in_ns, b->taken - b->idle);
+    add(&self->wait_out_ns, b->begin - b->taken);
+    if (b->started) b->code = self->program->finish(self->program);
+    for (int i = 0; i < b->count && b->started && !b->code; i++) {
+        if (self->leaf_count) let_leave(self, b->out[i]);
+        if (self->forks) divide(self, b->out[i], (uint32_t)i);
     }
-    if (f->code) {
-        f->out->failed_stage = index;
-        f->out->error = f->code;
-        atomic_store(&lane->failed, 1);
-        pa_stages_stop(lane, self->earlier);
-        pa_eventcount_signal(lane->host); /* who waits for space will get none */
-    }
-    if (f->out->failed_stage >= 0) self->ended = self->begins_no_more = 1;
-    self->ahead--;
-    for (const pa_branch *b = self->forks; b; b = b->next) {
-        pass_on(f->out, pa_ring_free(b->ring));
-        hand_on(self, b->ring, b->other);
-    }
-    hand_on(self, self->out, self->after);
-    for (const pa_branch *b = self->joins; b; b = b->next) give_back(self, b->ring, b->other);
-    give_back(self, self->in, self->before);
+    if (computed) account(self, b);
+    if (b->code) fail(self, b);
+    if (b->out[0]->failed_stage >= 0) self->ended = self->begins_no_more = 1;
+    self->ahead -= b->count;
+    hand_all_on(self, b, b->code ? 1 : b->count);
     self->unit->free_since = pa_now_ns();
 }

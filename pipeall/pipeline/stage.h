@@ -13,6 +13,11 @@
  * So it never waits for another of its own stages, and a full ring holds up one stage, not the unit. Of several frames
  * that could begin it takes the one with the lowest number: in a lane that is the one furthest on.
  *
+ * Frames together
+ * A stage whose program computes a batch takes the frames that wait, as many as fit one, and hands them on together. It
+ * never waits for more of them: a frame that comes alone is computed alone. But its unit begins whatever else it can before
+ * it begins fewer than fit. A frame that failed, or is to fail, goes alone.
+ *
  * Waiting
  * Where nothing can begin the unit waits at its gate. A neighbour that fills or frees a slot changes the gate, and wakes
  * the unit only where `blocked` says that its stage waits for just that.
@@ -67,7 +72,7 @@
  *                       stages, the unit takes all
  * stage.blocked         the unit                     sequentially consistent, as the gate (eventcount.h): set before the
  *                                                    unit sleeps, read by a neighbour after it has changed the gate
- * unit.serves, frames,  the thread that computes     the mutex `computing`
+ * unit.serves, batches, the thread that computes     the mutex `computing`
  * under_way, free_since
  */
 #ifndef PIPEALL_STAGE_H
@@ -87,12 +92,12 @@ typedef struct pa_stage pa_stage;
 /* The log: one row of int64 per frame, of the latest `capacity` frames. Columns, in ns of CLOCK_MONOTONIC but the
  * first: frame, idle (began to wait for its input), taken (had it), begin (had a free slot after it), the program's
  * marks, ran (the program returned), end (paced). In order, but that the marks of a device that works on several frames
- * may be before begin: it computes while the stage is at the frame before. Written by the stage only; read it after the
- * lane is closed. */
+ * may be before begin: it computes while the stage is at the frame before. Frames of a batch have the same begin, marks, ran
+ * and end, and all but the first waited for nothing. Written by the stage only; read it after the lane is closed. */
 enum { PA_LOG_MARKS = 4, PA_LOG_FIXED = 6 };
 
 typedef struct pa_log {
-    int64_t *rows; /* NULL: no log; else [capacity + PA_DEPTH_MAX][PA_LOG_FIXED + mark_count]: frames under way too */
+    int64_t *rows; /* NULL: no log; else [capacity + PA_UNDER_WAY_MAX][PA_LOG_FIXED + mark_count]: frames under way too */
     int64_t capacity, count; /* frames it keeps; frames written so far: the next goes to row count % rows */
 } pa_log;
 
@@ -110,14 +115,15 @@ typedef struct pa_branch {
     struct pa_branch *next; /* of the same fork or join */
 } pa_branch;
 
-/* A frame that a stage has begun and not yet handed on. */
-typedef struct pa_frame {
+/* Frames that a stage has begun together and not yet handed on: mostly one. */
+typedef struct pa_batch {
     pa_stage *stage;
-    pa_slot *in, *out;
+    int count;
+    pa_slot *in[PA_BATCH_MAX], *out[PA_BATCH_MAX];
     int64_t idle, taken, begin, paced; /* the last: time it has waited for its pace */
-    int64_t *row; /* of the log, NULL without one */
+    int64_t first_row; /* of the log, the first frame's */
     int started, code;
-} pa_frame;
+} pa_batch;
 
 typedef struct pa_unit {
     char name[12]; /* of the thread */
@@ -127,11 +133,13 @@ typedef struct pa_unit {
     _Atomic(pa_stage *) joining; /* stages that are to be served, the latest first; linked by `next` */
     pthread_mutex_t computing;   /* held by the thread that computes a frame; it owns what follows */
     pa_stage *serves;            /* linked by `next` */
-    pa_frame frames[PA_DEPTH_MAX];
-    int oldest, under_way; /* of the frames */
+    pa_batch batches[PA_DEPTH_MAX];
+    int oldest, under_way; /* of the batches */
     int64_t free_since;    /* the time since which no thread computes */
 } pa_unit;
 
+enum { PA_UNDER_WAY_MAX = PA_BATCH_MAX > PA_DEPTH_MAX ? PA_BATCH_MAX : PA_DEPTH_MAX }; /* frames of a stage */
+enum { PA_WAYS = 4 }; /* to run a frame, or a batch */
 enum { PA_FRAME = 1, PA_SPACE = 2 }; /* what a stage may be blocked for */
 
 struct pa_stage {
@@ -156,8 +164,8 @@ struct pa_stage {
     int open_error; /* what program->open returned; read it once the lane is ready */
     pa_log log;
     /* A frame ends no earlier than so long after its begin; set by anyone at any time. One for every way to run it: 2 if
-     * it came in late, + 1 if it goes out late. */
-    atomic_llong pace_ns[4];
+     * it came in late, + 1 if it goes out late. Of a batch: its frames - 1. */
+    atomic_llong pace_ns[PA_WAYS];
     /* Counters: written by the stage only, read by anyone. busy includes pacing; late: frames whose program alone
      * took longer than the pace; floated: frames on which it also computed the floating groups behind. */
     atomic_llong frames, floated, late, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns;
@@ -205,10 +213,11 @@ void pa_lane_release(pa_lane *lane);
 /* Ends every stage after the step it is in; their units have left them then. Frames inside are dropped. */
 void pa_lane_close(pa_lane *lane);
 
-/* Among stage.c, unit.c and lane.c. All but the last are for the thread that computes. */
-int pa_stage_ready(pa_stage *stage);                   /* whether it can begin a frame; else `blocked` says why not */
-int pa_stage_begin(pa_stage *stage, pa_frame *frame);  /* where it can; 0: stopped meanwhile */
-void pa_stage_end(pa_frame *frame);                    /* waits for the oldest frame and hands it on */
+/* Among stage.c, unit.c and lane.c. All but pa_stages_stop() are for the thread that computes. */
+int pa_stage_ready(pa_stage *stage);                   /* the frames that it can begin together; 0: `blocked` says why */
+int pa_stage_begin(pa_stage *stage, pa_batch *batch);  /* where it can; 0: stopped meanwhile */
+void pa_stage_end(pa_batch *batch);                    /* waits for the oldest one and hands it on */
+int pa_stage_most(const pa_stage *stage);              /* frames that it takes together at most */
 void pa_stages_stop(pa_lane *lane, int count);         /* tells the first `count` stages to end */
 
 #endif

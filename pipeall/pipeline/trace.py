@@ -66,8 +66,14 @@ class StageTrace:
         """(frames, 1 + commands): when the device began, and when each command ended; they lie between."""
         return self.rows[:, self.GIVEN : self.RAN]
 
+    def together(self, rows: np.ndarray) -> np.ndarray:
+        """How many frames were computed together, each of these among them."""
+        _, where, counts = np.unique(rows[:, self.BEGIN], return_inverse=True, return_counts=True)
+        return counts[where.reshape(-1)]
+
     def group_ms(self, graph: Graph, rows: np.ndarray) -> np.ndarray:
-        """(frames, groups of the graph): time in the steps of each group; zeros for groups of other stages.
+        """(frames, groups of the graph): time in the steps of each group; zeros for groups of other stages. Frames that
+        were computed together share it.
 
         A step that bears no node's or tensor's name counts with the one before it.
         """
@@ -80,7 +86,7 @@ class StageTrace:
         for step, (_, name) in enumerate(self.labels):
             index = max(group.get(name, index), self.groups[0])
             ms[:, index] += (rows[:, self.GIVEN + step + 1] - rows[:, self.GIVEN + step]) / 1e6
-        return ms
+        return ms / self.together(rows)[:, None]
 
 
 def chrome(traces: Sequence[StageTrace], about: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,8 +126,12 @@ def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
 def _slices(trace: StageTrace, pid: int, tid: int, queue: int, origin_ns: int) -> Iterator[dict[str, Any]]:
     """The stage's waits and frames; inside of a frame lies what happens to it, queued commands on track ``queue``."""
     free = 0  # the device's clock, read anew for each frame, may let one seem to begin before the last has ended
-    for row in trace.rows.tolist():
+    rows, last = trace.rows.tolist(), None
+    for row, together in zip(rows, trace.together(trace.rows).tolist(), strict=True):
         frame, idle, taken, begin, *marks, ran, end = row
+        if begin == last:  # computed together with the frame before
+            continue
+        last = begin
         given, *ends = (max(mark, free) for mark in marks)
         free = ends[-1] if ends else given
 
@@ -132,7 +142,8 @@ def _slices(trace: StageTrace, pid: int, tid: int, queue: int, origin_ns: int) -
 
         yield slice_("wait in", "wait", idle, taken)
         yield slice_("wait out", "wait", taken, begin)
-        yield slice_(f"frame {frame}", "frame", begin, end)
+        named = f"frame {frame}" if together == 1 else f"frames {frame} to {frame + together - 1}"
+        yield slice_(named, "frame", begin, end)
         yield slice_("hand-over in", "hand-over", begin, max(begin, given))
         for (kind, node), (first, last) in zip(trace.labels, pairwise([given, *ends]), strict=True):
             yield slice_(node, "queued" if queue != tid else kind, first, last, queue)

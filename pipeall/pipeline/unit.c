@@ -46,31 +46,36 @@ static void dismiss(pa_unit *self) {
     }
 }
 
-/* The stage whose next frame has the lowest number, of those that can begin one; NULL: none can. */
+/* The stage whose next frame has the lowest number, of those that can begin as many frames as they take together; else of
+ * those that can begin some. NULL: none can. */
 static pa_stage *choose(pa_unit *self) {
     pa_stage *chosen = NULL;
     int64_t lowest = INT64_MAX;
+    int chosen_lacks = 1;
     for (pa_stage *stage = self->serves; stage; stage = stage->next) {
-        if (self->under_way >= stage->program->depth || !pa_stage_ready(stage)) continue;
+        const int count = self->under_way >= stage->program->depth ? 0 : pa_stage_ready(stage);
+        if (!count) continue;
+        const int lacks = count < pa_stage_most(stage);
         const int64_t number = pa_ring_front_at(stage->in, (uint32_t)stage->ahead)->frame;
-        if (number >= lowest) continue;
+        if (chosen && (lacks != chosen_lacks ? lacks : number >= lowest)) continue;
         chosen = stage;
         lowest = number;
+        chosen_lacks = lacks;
     }
     return chosen;
 }
 
-/* Hands the oldest frame on, or drops it where its stage has ended meanwhile. */
+/* Hands the oldest frames on, or drops them where their stage has ended meanwhile. */
 static void end_oldest(pa_unit *self) {
-    pa_frame *frame = &self->frames[self->oldest];
-    pa_stage *stage = frame->stage;
+    pa_batch *batch = &self->batches[self->oldest];
+    pa_stage *stage = batch->stage;
     self->oldest = (self->oldest + 1) % PA_DEPTH_MAX;
     self->under_way--;
     if (stage->ended || atomic_load_explicit(&stage->stop, memory_order_relaxed)) {
-        if (frame->started) stage->program->finish(stage->program);
-        stage->ahead--;
+        if (batch->started) stage->program->finish(stage->program);
+        stage->ahead -= batch->count;
     } else {
-        pa_stage_end(frame);
+        pa_stage_end(batch);
     }
 }
 
@@ -84,8 +89,8 @@ static void *unit_thread(void *argument) {
         dismiss(self);
         pa_stage *stage = choose(self);
         if (stage) {
-            pa_frame *frame = &self->frames[(self->oldest + self->under_way) % PA_DEPTH_MAX];
-            self->under_way += pa_stage_begin(stage, frame);
+            pa_batch *batch = &self->batches[(self->oldest + self->under_way) % PA_DEPTH_MAX];
+            self->under_way += pa_stage_begin(stage, batch);
         } else if (self->under_way) {
             end_oldest(self);
         } else if (atomic_load(&self->closing) && !self->serves && !atomic_load(&self->joining)) {

@@ -77,6 +77,19 @@ static int fake_finish(pa_program *program) {
     return self->answers[self->finished++ % PA_DEPTH_MAX];
 }
 
+static int fake_start_together(pa_program *program, pa_slot_memory *const *in, pa_slot_memory *const *out, int32_t count,
+                               const atomic_int *stop) {
+    fake *self = (fake *)program;
+    int code = 0, answer = 0;
+    CHECK(2 <= count && count <= program->batch);
+    for (int32_t i = 0; i < count && !code; i++) {
+        if (i > 0) answer |= fake_finish(program); /* all are finished once */
+        code = fake_start(program, in[i], out[i], 0, STEPS, stop);
+    }
+    if (answer) self->answers[(self->started - 1) % PA_DEPTH_MAX] = answer;
+    return code;
+}
+
 static void fake_close(pa_program *program) {
     fake *self = (fake *)program;
     CHECK(pthread_equal(self->thread, pthread_self()));
@@ -94,12 +107,12 @@ typedef struct rig {
     fake programs[PA_MAX_STAGES];
     pa_piece leaves[PA_MAX_STAGES];
     float blocks[BLOCKS][PA_MAX_STAGES][2];
-    int64_t rows[PA_MAX_STAGES][KEPT + PA_DEPTH_MAX][WIDTH];
+    int64_t rows[PA_MAX_STAGES][KEPT + PA_UNDER_WAY_MAX][WIDTH];
 } rig;
 
 static rig r;
 static int64_t frames;
-static int depth, late; /* of the fakes */
+static int depth, late, batch; /* of the fakes */
 static int shared;      /* steps that two stages have */
 static int most_units = PA_MAX_STAGES; /* that serve the stages of a lane in turn */
 
@@ -114,7 +127,8 @@ static void set_up(int stages, int slots) {
         r.programs[i] = (fake){.program = {.open = fake_open, .start = fake_start, .finish = fake_finish,
                                            .close = fake_close, .enter = fake_enter,
                                            .leave = fake_leave, .depth = depth, .mark_count = MARKS,
-                                           .last_early = STEPS},
+                                           .last_early = STEPS, .batch = batch,
+                                           .start_together = batch ? fake_start_together : NULL},
                                .fail_at = -1, .block_at = -1, .late = late};
         r.stages[i].lane = &r.lane;
         r.stages[i].index = i;

@@ -1,4 +1,4 @@
-/* Lanes of fake programs: order, failure in its place, early outputs, the log, pacing, cuts that float, and an end
+/* Lanes of fake programs: order, frames together, failure in its place, early outputs, the log, pacing, cuts that float, and an end
  * within a second. Argument: number of frames. */
 #include "fakes.h"
 
@@ -94,7 +94,7 @@ static void test_log(int64_t count) {
         CHECK(r.stages[i].log.count == written && !r.programs[i].program.marks);
         int64_t before = 0;
         for (int64_t frame = written > KEPT ? written - KEPT : 0; frame < written; frame++) {
-            const int64_t *row = r.rows[i][frame % (KEPT + PA_DEPTH_MAX)];
+            const int64_t *row = r.rows[i][frame % (KEPT + PA_UNDER_WAY_MAX)];
             CHECK(row[0] == frame);
             for (int column = 1; column < WIDTH; column++) {
                 CHECK(before <= row[column]);
@@ -102,6 +102,29 @@ static void test_log(int64_t count) {
             }
         }
     }
+}
+
+/* Frames that wait are computed together, as many as fit, but not with one that is to fail; the log has a row of each. */
+static void test_together(int waiting, int64_t failing) {
+    batch = 2;
+    set_up(2, MAX_SLOTS);
+    r.stages[1].fault_frame = failing;
+    for (int i = 0; i < 2; i++) r.stages[i].log = (pa_log){.rows = r.rows[i][0], .capacity = KEPT};
+    for (int i = 0; i < 2; i++) CHECK(pa_unit_start(&r.units[i]) == 0);
+    for (int frame = 0; frame < waiting; frame++) CHECK(try_submit(frame));
+    CHECK(pa_lane_start(&r.lane) == 0);
+    const int64_t good = failing < 0 ? waiting : failing;
+    for (int64_t frame = 0, begin = 0, end = 0; frame < good; frame++) {
+        const pa_slot *slot = take();
+        CHECK(frame % 2 ? slot->begin_ns[0] == begin && slot->end_ns[0] == end : slot->begin_ns[0] > begin);
+        begin = slot->begin_ns[0], end = slot->end_ns[0];
+        take_frame(frame);
+    }
+    if (failing >= 0) CHECK(take()->failed_stage == 1);
+    close_in_time();
+    CHECK(r.stages[1].log.count == good);
+    for (int64_t frame = 0; frame < good; frame++) CHECK(r.rows[1][frame][0] == frame);
+    batch = 0;
 }
 
 static void set_pace(int stage, int64_t ns) {
@@ -179,13 +202,13 @@ static void test_open_failure(int stages, int failing) {
     close_units();
 }
 
-static void test_all(void) {
+static void test_lanes(void) {
     for (int slots = 1; slots <= MAX_SLOTS; slots++) {
         test_frames_pass(1, slots);
         test_frames_pass(3, slots);
         for (int failing = 0; failing < 3; failing++)
-            for (int64_t at = 0; at < 8; at++) test_failure(3, slots, failing, at, at % 2);
-        test_failure(1, slots, 0, 3, 0);
+            for (int64_t at = 0; at < 8; at++) test_failure(3, slots, failing, at, at % 2 || batch);
+        test_failure(1, slots, 0, 3, batch);
         const int full = 4 * slots; /* the slots of all rings of three stages */
         test_close(3, slots, 0, -1, -1);
         test_close(3, slots, full, -1, -1);
@@ -196,6 +219,10 @@ static void test_all(void) {
         }
     }
     test_frames_pass(PA_MAX_STAGES, 2);
+}
+
+static void test_all(void) {
+    test_lanes();
     for (int64_t count = 1; count < 3 * KEPT; count++) test_log(count);
     test_pace();
     for (int slots = 1; slots <= MAX_SLOTS; slots++)
@@ -210,4 +237,10 @@ int main(int argc, char **argv) {
     for (depth = 1; depth <= PA_DEPTH_MAX; depth++)
         for (late = 0; late < 2; late++)
             for (most_units = 1; most_units <= PA_MAX_STAGES; most_units = most_units < 2 ? 2 : 8 * most_units) test_all();
+    depth = 1, late = 0;
+    for (batch = 2; batch <= PA_BATCH_MAX; batch += 2)
+        for (most_units = 1; most_units <= PA_MAX_STAGES; most_units *= 16) test_lanes();
+    most_units = PA_MAX_STAGES;
+    for (int waiting = 1; waiting <= MAX_SLOTS; waiting++)
+        for (int64_t failing = -1; failing < waiting; failing++) test_together(waiting, failing);
 }

@@ -56,11 +56,11 @@ int main(int argc, char **argv) {
     CHECK(team && alone);
     const pa_thread_memory memory = {(char *)local_of, (char *)scratch_of, sizeof *local_of, sizeof *scratch_of, team, alone};
     float in[FLOATS], out[FLOATS];
-    void *const bases[PA_BASES] = {[PA_SLOT_IN] = in, [PA_SLOT_OUT] = out};
+    void *const bases[1][PA_BASES] = {{[PA_SLOT_IN] = in, [PA_SLOT_OUT] = out}};
     for (int run = 0; run < atoi(argv[1]); run++) {
         for (int i = 0; i < FLOATS; i++) in[i] = (float)(run % 1000 + i), out[i] = -1;
         marks[0] = pa_now_ns();
-        pa_run_tiled(&tiled, bases, &memory, spent, run % 2 ? marks : NULL);
+        pa_run_tiled(&tiled, bases, 1, &memory, spent, run % 2 ? marks : NULL);
         for (int i = 0; i < FLOATS; i++) CHECK(out[i] == 2 * in[i] + 1);
         if (run % 2) check_times(marks, spent);
     }

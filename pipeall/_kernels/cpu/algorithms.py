@@ -74,6 +74,7 @@ TAPS = {4: 200, 6: 230, 8: 600}  # transforming the taps of one filter
 # Joining them with a residual counts so many times. Layers of 128 to 512 channels at 28 x 28 are slower than by GEMM on
 # Cortex-A53 and A73 (modelled cycles), of 256 to 1024 at 14 x 14 on Zen 3, of 512 to 512 faster.
 WITH_RESIDUAL = 3
+MANY_WEIGHTS = 2**18  # bytes: fewer stay in a core's caches from one frame of a batch to the next
 STRASSEN_COLUMNS = 64  # output channels are a multiple of it: two panels of the widest GEMM kernel
 # Multiply-adds of integers, by the instruction set of their GEMM, that take as long as one of floats; kernels' heads.
 INTEGERS = {"neon": 1.7, "dotprod": 4, "i8mm": 8, "avx2": 1.4, "avx512": 1.4, "avxvnni": 4, "vnni": 4, "ref": 1}
@@ -150,6 +151,15 @@ def fits_strassen(step) -> bool:
     down, right = p["strides"]
     all_read = (ceil(x.h / down), ceil(x.w / right)) == (y.h, y.w) != (1, 1)
     return pointwise and all_read and x.c % 2 == 0 and y.c % STRASSEN_COLUMNS == 0
+
+
+def reads_many_weights(step) -> bool:
+    """Whether what a step takes is to read its weights, so that it computes the frames of a batch together: a
+    convolution of one pixel, whose window is the whole input."""
+    if step.kind != "conv" or step.weight.nbytes < MANY_WEIGHTS:
+        return False
+    p, x, y = step.params, step.src[0], step.dst
+    return (y.h, y.w, p["groups"]) == (1, 1, 1) and (x.h, x.w) == tuple(p["kernel"]) and not any(p["pads"])
 
 
 def sensible(step, nr: int, isa: str, integers: str = "ref") -> tuple[Algorithm, ...]:

@@ -58,6 +58,7 @@ typedef struct pa_step {
     void *args;
     int64_t scratch_bytes; /* per thread */
     pa_team_choice choice;
+    const struct pa_together *together; /* how it computes several frames at once; NULL: one after the other */
 } pa_step;
 
 /* Before a loop over the rows of a register tile: gcc keeps an array of accumulators in registers only if
@@ -132,7 +133,10 @@ typedef struct pa_gemm_args {
     float lo, hi;
 } pa_gemm_args;
 typedef void (*pa_gemm_f32_fn)(const pa_gemm_args *);
-typedef pa_gemm_f32_fn pa_gemv_f32_fn; /* the same with MR = 1 and a wide NR: layers of a single row (fully connected) */
+/* The same of one tile with a wide NR: layers of a row (fully connected), or of those of a few frames. Each element of B is
+ * read from memory once. MR is PA_GEMV_ROWS. */
+typedef pa_gemm_f32_fn pa_gemv_f32_fn;
+enum { PA_GEMV_ROWS = 4 };
 enum { PA_GEMV_BLOCK = 192 }; /* k of a tap whose sums these add up */
 typedef pa_gemm_f32_fn pa_gemv_f32_f16w_fn; /* likewise, and b points to weights in half precision; all else is float */
 

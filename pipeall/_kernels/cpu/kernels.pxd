@@ -1,7 +1,7 @@
 # The C side of the kernels: kernels.h, dispatch.h, program_cpu.h and the drivers' argument structs.
 from libc.stdint cimport int8_t, int32_t, int64_t, uint16_t
 
-from ..program cimport atomic_int, pa_program
+from ..program cimport PA_BATCH_MAX, atomic_int, pa_program
 
 
 cdef extern from "kernels.h" nogil:
@@ -22,11 +22,13 @@ cdef extern from "kernels.h" nogil:
     ctypedef void (*pa_step_fn)(const void *, void *const *, void *, pa_team *) noexcept nogil
     ctypedef struct pa_team_choice:
         int32_t number
+    ctypedef struct pa_together
     ctypedef struct pa_step:
         pa_step_fn run
         void *args
         int64_t scratch_bytes
         pa_team_choice choice
+        const pa_together *together
 
 cdef extern from "../eventcount.h" nogil:
     int64_t pa_now_ns()
@@ -70,6 +72,16 @@ cdef extern from "tiling.h" nogil:
         char *scratch
         int64_t local_bytes, scratch_bytes
 
+cdef extern from "together.h" nogil:
+    ctypedef struct pa_stacked:
+        int32_t base
+        int64_t offset, bytes, at, apart
+    ctypedef struct pa_together:
+        pa_stacked dst
+        pa_stacked *src
+        int32_t sources
+        pa_step *run
+
 cdef extern from "program_cpu.h" nogil:
     ctypedef struct pa_cpu_program:
         pa_program program
@@ -79,12 +91,14 @@ cdef extern from "program_cpu.h" nogil:
         int64_t tiled_count
         int64_t *spent
         pa_cpu_program *owner
-        void *arena
+        char *rows
+        char *arena
+        int64_t arena_bytes
         pa_thread_memory memory
         const int *cores
         int core_count
         char *name
-    void pa_cpu_program_init(pa_cpu_program *)
+    void pa_cpu_program_init(pa_cpu_program *, int32_t)
 
 cdef extern from "kernels_s8.h" nogil:
     ctypedef int32_t (*pa_peak_s8_fn)(int64_t, const int8_t *) noexcept nogil

@@ -10,7 +10,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strncpy
 
 from .strided cimport *
-from ..program cimport atomic_int, pa_program, pa_slot_memory
+from ..program cimport PA_BASES, PA_BATCH_MAX, atomic_int, pa_program, pa_slot_memory
 
 from dataclasses import replace
 from math import ceil, floor, inf, prod
@@ -19,7 +19,7 @@ import numpy as np
 
 from ...errors import ArgumentError, DeviceError
 from ...steps import CONSTANT, PIXEL_KINDS, TYPES, is_depthwise, item_bytes
-from .algorithms import DIRECT, GEMM, GEMV_HALVES, HALVED, STRASSEN, candidates, makes_reals, tile
+from .algorithms import DIRECT, GEMM, GEMV_HALVES, HALVED, STRASSEN, candidates, makes_reals, reads_many_weights, tile
 from .cores import pinnable
 from .pack_pixels import KC, fold, folded, folded_weights
 from .space_to_depth import phased, phased_weight, phases_of
@@ -45,40 +45,7 @@ OPERANDS |= dict.fromkeys("rnn gru lstm".split(), (5, 7))
 ELEMENT = {dtype: code for code, dtype in enumerate(TYPES)}  # pa_type of kernels.h
 
 
-def rows() -> list:
-    """Every line of kernels.inc for this architecture: the members of a ``table.KernelRow``."""
-    return [
-        (pa_kernel_rows[i].op.decode(), pa_kernel_rows[i].type.decode(), pa_kernel_rows[i].name.decode(),
-         pa_kernel_rows[i].isa.decode(), pa_kernel_rows[i].core.decode(), pa_kernel_rows[i].mr, pa_kernel_rows[i].nr,
-         pa_kernel_rows[i].kr, bool(pa_kernel_rows[i].flags & PA_NARROW_WEIGHTS))
-        for i in range(pa_kernel_row_count)
-    ]
-
-
-def features() -> str:
-    """What the CPU says of itself, in the words of /proc/cpuinfo; those that instruction sets here need."""
-    cdef const pa_feature *feature = pa_features()
-    names = []
-    while feature.name != NULL:
-        if feature.present:
-            names.append(feature.name.decode())
-        feature += 1
-    return " ".join(names)
-
-
-cdef void *pointer(array) except? NULL:
-    return <void *><uintptr_t>array.ctypes.data
-
-
-cdef float *f32_pointer(array) except? NULL:
-    return <float *>pointer(array)
-
-
-def place_of(array):
-    """Where the elements of an array lie, and how: what tells apart weights of which somebody keeps the arrays."""
-    if array is None:
-        return None
-    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
+include "listing.pxi"
 
 
 @cython.no_gc  # refers to nothing that could refer back; __dealloc__ needs its members
@@ -92,6 +59,7 @@ cdef class CpuProgram:
     pack     False: weights get their memory and are not written there, so that it costs nothing; only ``nbytes`` counts
     beside   a program of the same unit: both share its team, and its arena where that is large enough
     packed   a weak mapping, in which programs of one network find each other's packed weights
+    batch    frames that it may be given at once
     """
 
     cdef pa_cpu_program program
@@ -99,9 +67,11 @@ cdef class CpuProgram:
     cdef object kernels, sizes, keep, scratch, pool, tiled, spent
     cdef readonly object arena
     cdef object packed  # weights by who shares them
-    cdef list args, steps, parts  # parts: of the tiles of rows that are added now, else None
+    cdef list args, steps, parts  # parts: of what is added now and is no step by itself, else None
+    cdef object rows  # memory for the steps that compute frames together
     cdef int64_t capacity, weight_bytes
     cdef int threads  # that a step is planned for
+    cdef int batch, frames  # the latter: of a step that is added now
     cdef bint pack
 
     def __cinit__(self):
@@ -109,7 +79,8 @@ cdef class CpuProgram:
         self.args = []
         self.steps = []
 
-    def __init__(self, kernels, cores, str name, sizes, *, bint pack=True, CpuProgram beside=None, packed=None):
+    def __init__(self, kernels, cores, str name, sizes, *, bint pack=True, CpuProgram beside=None, packed=None,
+                 int batch=1):
         by_name = {pa_kernel_rows[i].name.decode(): i for i in range(pa_kernel_row_count)}
         self.kernels = {}
         for key, kernel in kernels.items():
@@ -119,9 +90,15 @@ cdef class CpuProgram:
         self.cores = np.array(pinnable(cores), np.int32)
         self.sizes, self.pack = (*sizes, 0)[:len(BASES)], pack
         self.keep, self.pool, self.packed = [], (), {} if packed is None else packed
-        shared = beside is not None and beside.arena.nbytes >= self.sizes[0]
-        self.arena = beside.arena if shared else aligned(self.sizes[0], np.uint8)
-        self.program.arena = pointer(self.arena)
+        if not 1 <= batch <= PA_BATCH_MAX:
+            raise ArgumentError(f"batch: expected 1 to {PA_BATCH_MAX} frames, got {batch}")
+        self.batch, self.frames = batch, 1
+        self.rows = aligned(LINE_BYTES, np.uint8)
+        self.program.arena_bytes = self.sizes[0] if batch == 1 else -(-self.sizes[0] // LINE_BYTES) * LINE_BYTES
+        whole = batch * self.program.arena_bytes
+        shared = beside is not None and beside.arena.nbytes >= whole
+        self.arena = beside.arena if shared else aligned(whole, np.uint8)
+        self.program.arena = <char *>pointer(self.arena)
         self.program.cores = <int *>&self.cores[0]
         self.program.core_count = self.threads = len(cores)
         self.tiled = np.empty(0, np.uintp)
@@ -130,7 +107,7 @@ cdef class CpuProgram:
         self.program.memory.local = <char *>pointer(local)
         self.keep.append(local)
         strncpy(self.program.name, name.encode(), 11)
-        pa_cpu_program_init(&self.program)
+        pa_cpu_program_init(&self.program, batch if batch > 1 else 0)
         if beside is not None:
             self.program.owner = beside.program.owner
             self.keep.append(beside)
@@ -167,49 +144,65 @@ cdef class CpuProgram:
 
     @property
     def nbytes(self) -> dict:
-        """Bytes of the packed weights, of the arena with what threads have for tiles of rows, and of the scratch of all threads."""
+        """Bytes of the packed weights, of the arena with what threads and a batch have for rows, and of the scratch of all threads."""
         cdef pa_thread_memory *memory = &self.program.memory
         scratch = max(LINE_BYTES, memory.scratch_bytes * self.program.core_count)
-        arena = self.sizes[0] + memory.local_bytes * self.program.core_count
+        arena = self.batch * self.program.arena_bytes + memory.local_bytes * self.program.core_count
+        arena += self.rows.nbytes if self.batch > 1 else 0
         return {"weights": self.weight_bytes, "arena": arena, "scratch": scratch}
 
-    def run(self, slot_in):
-        """One frame on the calling thread. Pins the thread unless cores say -1.
+    def run(self, *slots_in):
+        """A frame, or some of a batch together, on the calling thread. Pins the thread unless cores say -1.
 
-        slot_in: an array of any type whose bytes begin the input slot. Returns the output slot as elements of that type;
-        bytes that no step writes are 255, which in floats are NaN.
+        slots_in: for each frame an array of any type whose bytes begin its input slot. Returns the output slot as elements of
+        that type, or a list of these; bytes that no step writes are 255, which in floats are NaN.
         """
-        given = np.ascontiguousarray(slot_in).reshape(-1)
-        padded, out = aligned(max(1, self.sizes[1]), np.uint8), aligned(max(1, self.sizes[2]), np.uint8)
-        padded[:given.nbytes] = given.view(np.uint8)
-        out[:] = 255
-        self.frames(padded, out, np.zeros(1, np.int64))
-        return out[:out.size // given.itemsize * given.itemsize].view(given.dtype)
+        slots, results = [], []
+        for slot_in in slots_in:
+            given = np.ascontiguousarray(slot_in).reshape(-1)
+            padded, out = aligned(max(1, self.sizes[1]), np.uint8), aligned(max(1, self.sizes[2]), np.uint8)
+            padded[:given.nbytes] = given.view(np.uint8)
+            out[:] = 255
+            slots.append((padded, out))
+            results.append(out[:out.size // given.itemsize * given.itemsize].view(given.dtype))
+        self.timed(slots, np.zeros(1, np.int64))
+        return results if len(results) > 1 else results[0]
 
-    def time(self, int rounds):
-        """Nanoseconds of each of ``rounds`` frames of zeros, run on the calling thread as ``run`` does, copies left out."""
+    def time(self, int rounds, int frames=1):
+        """Nanoseconds of each of ``rounds`` rounds of zeros, so many frames together, run on the calling thread as ``run`` does,
+        copies left out."""
         times = np.zeros(rounds, np.int64)
-        source, target = (aligned(max(1, size), np.uint8) for size in self.sizes[1:3])
-        source[:], target[:] = 0, 0  # or the first frame would get their memory from the system
-        self.frames(source, target, times)
+        slots = [tuple(aligned(max(1, size), np.uint8) for size in self.sizes[1:3]) for _ in range(frames)]
+        for source, target in slots:
+            source[:], target[:] = 0, 0  # or the first frame would get their memory from the system
+        self.timed(slots, times)
         return times
 
-    cdef int frames(self, slot_in, slot_out, int64_t[::1] times) except -1:
-        """Runs a frame per element of ``times`` and fills it."""
-        cdef pa_slot_memory source, target
+    cdef int timed(self, slots, int64_t[::1] times) except -1:
+        """Runs frames on these slots, as many together, once per element of ``times``, and fills it."""
+        cdef pa_slot_memory memory[2][PA_BATCH_MAX]
+        cdef pa_slot_memory *source[PA_BATCH_MAX]
+        cdef pa_slot_memory *target[PA_BATCH_MAX]
         cdef atomic_int stop
         cdef pa_program *program = &self.program.program
         cdef int64_t i, begin
-        cdef int code
+        cdef int code, side, frames = len(slots)
+        if not 1 <= frames <= self.batch:
+            raise ArgumentError(f"frames: expected 1 to {self.batch}, got {frames}")
         atomic_init(&stop, 0)
-        source.data, source.mem, source.bytes = pointer(slot_in), NULL, slot_in.nbytes
-        target.data, target.mem, target.bytes = pointer(slot_out), NULL, slot_out.nbytes
+        for i, pair in enumerate(slots):
+            for side, array in enumerate(pair):
+                memory[side][i].data, memory[side][i].mem, memory[side][i].bytes = pointer(array), NULL, array.nbytes
+            source[i], target[i] = &memory[0][i], &memory[1][i]
         with nogil:
             code = program.open(program)
             if code == 0:
                 for i in range(times.shape[0]):
                     begin = pa_now_ns()
-                    program.start(program, &source, &target, 0, self.program.step_count, &stop)
+                    if frames > 1:
+                        program.start_together(program, source, target, frames, &stop)
+                    else:
+                        program.start(program, source[0], target[0], 0, self.program.step_count, &stop)
                     program.finish(program)
                     times[i] = pa_now_ns() - begin
                 program.close(program)
@@ -378,6 +371,8 @@ cdef class CpuProgram:
         build(self, step, algorithm) if step.kind == "conv" else build(self, step)
         if self.parts is None:
             self.steps += [(step.kind, step.node, algorithm)] * (self.program.step_count - len(self.steps))
+            if self.batch > 1 and algorithm in (GEMM, *HALVED) and reads_many_weights(step):
+                add_together(self, step, algorithm)
 
 include "peak.pxi"
 include "drivers/conv.pxi"
@@ -398,3 +393,4 @@ include "drivers/sample.pxi"
 include "drivers/recurrent.pxi"
 include "drivers/picture.pxi"
 include "tiling.pxi"
+include "together.pxi"

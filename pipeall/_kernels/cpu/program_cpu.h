@@ -4,6 +4,7 @@
 
 #include "kernels.h"
 #include "tiling.h"
+#include "together.h"
 #include "../program.h"
 
 typedef struct pa_cpu_program pa_cpu_program;
@@ -19,7 +20,9 @@ struct pa_cpu_program {
     const pa_tiled_steps **tiled; /* in the order of their steps, which have no run() */
     int64_t tiled_count;
     int64_t *spent;     /* of pa_run_tiled(), for the one with the most steps */
-    void *arena;        /* 64-byte aligned */
+    char *rows;         /* for the steps that compute frames together */
+    char *arena;        /* 64-byte aligned: one for each frame of a batch, so many bytes apart */
+    int64_t arena_bytes;
     pa_thread_memory memory; /* scratch is that of all steps: team-size blocks, as large as the most demanding one's */
     const int *cores;
     int core_count;
@@ -27,6 +30,6 @@ struct pa_cpu_program {
     char why[PA_TEAM_ERROR]; /* text of the last error of open() */
 };
 
-void pa_cpu_program_init(pa_cpu_program *self);
+void pa_cpu_program_init(pa_cpu_program *self, int32_t batch);
 
 #endif

@@ -40,11 +40,13 @@ static void share(const pa_tiled_steps *tiled, int threads, const int64_t *spent
     }
 }
 
-void pa_run_tiled(const pa_tiled_steps *tiled, void *const *bases, const pa_thread_memory *memory, int64_t *spent,
-                  int64_t *marks) {
+void pa_run_tiled(const pa_tiled_steps *tiled, void *const (*bases)[PA_BASES], int32_t frames, const pa_thread_memory *memory,
+                  int64_t *spent, int64_t *marks) {
     const int threads = pa_team_size(memory->team);
     if (marks) memset(spent, 0, sizeof *spent * (size_t)threads * (size_t)(tiled->last - tiled->first + 1));
-    const context ctx = {tiled, bases, memory, marks ? spent : NULL};
-    pa_team_run(memory->team, run_band, &ctx, tiled->bands);
+    for (int32_t i = 0; i < frames; i++) {
+        const context ctx = {tiled, bases[i], memory, marks ? spent : NULL};
+        pa_team_run(memory->team, run_band, &ctx, tiled->bands);
+    }
     if (marks) share(tiled, threads, spent, marks);
 }

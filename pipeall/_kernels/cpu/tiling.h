@@ -19,10 +19,10 @@ typedef struct pa_thread_memory {
     pa_team *team, *single; /* single: of one, which runs where it is called */
 } pa_thread_memory;
 
-/* Runs all bands. If `marks` is not NULL, marks[i + 1] becomes the end of step first + i. The steps ran interleaved, so these ends
+/* Runs all bands of so many frames, one frame after the other; bases: the memories of each. If `marks` is not NULL, marks[i + 1] becomes the end of step first + i. The steps ran interleaved, so these ends
  * are computed: the time since marks[0] is divided among the steps in proportion to what all threads spent on each.
  * spent: [threads][steps], in nanoseconds; read only with `marks`. */
-void pa_run_tiled(const pa_tiled_steps *tiled, void *const *bases, const pa_thread_memory *memory, int64_t *spent,
-                  int64_t *marks);
+void pa_run_tiled(const pa_tiled_steps *tiled, void *const (*bases)[PA_BASES], int32_t frames, const pa_thread_memory *memory,
+                  int64_t *spent, int64_t *marks);
 
 #endif

@@ -11,9 +11,11 @@ from math import isfinite
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ..planning.plan import Plan
-from ..planning.predict import check_runs, spans
+from ..planning.predict import StageSpan, check_runs, spans
 from ..planning.stage_costs import StageCosts
 from .board import Board
+
+WAYS = 4  # to run a frame, or a number of them (stage.h)
 
 
 class Emulator:
@@ -27,6 +29,7 @@ class Emulator:
             raise ArgumentError(f"time_scale: expected a number above 0, got {time_scale!r}")
         self.profile = board.model.profile(graph, board.model.units(graph))
         self.time_scale = time_scale
+        self._graph, self._model = graph, board.model
         self._heat: dict[str, float] = {}
 
     def throttle(self, component: str, factor: float) -> None:
@@ -45,17 +48,29 @@ class Emulator:
         alone: no two units compute at once.
         Raises ArgumentError for a stage that the board cannot run.
         """
-        costs = StageCosts.of(self.profile, plan, alone=alone)
-        check_runs(self.profile, plan)
+        profile = self.profile
+        if any(
+            unit not in profile.units for unit in plan.units
+        ):  # those that take frames together are made when asked for
+            profile = self._model.profile(self._graph, [*profile.units, *plan.units])
+        costs = StageCosts.of(profile, plan, alone=alone)
+        check_runs(profile, plan)
         paces = []
-        for lane, stages in zip(plan.lanes, spans(self.profile, plan), strict=True):
+        for lane, stages in zip(plan.lanes, spans(profile, plan), strict=True):
             factors = [self.time_scale * self._heat.get(stage.unit.whole, 1.0) for stage in lane]
             paces.append(
                 [
-                    [factor * span.ms(costs, kept, taken) for kept in (1.0, 0.0) for taken in (0.0, 1.0)]
-                    for span, factor in zip(stages, factors, strict=True)
+                    [factor * ms for ms in _ways_ms(costs, span, stage.unit.batch)]
+                    for stage, span, factor in zip(lane, stages, factors, strict=True)
                 ]
             )
         if not all(isfinite(ms) for row in paces for ways in row for ms in ways):
             raise ArgumentError(f"plan {plan}: expected stages that {self.profile.about.get('board')} can run")
         return paces
+
+
+def _ways_ms(costs: StageCosts, span: StageSpan, batch: int) -> list[float]:
+    """What a stage takes each way to run a frame, or frames together."""
+    if batch > 1:
+        return [span.together_ms(costs, min(frames, batch)) for frames in range(1, WAYS + 1)]
+    return [span.ms(costs, kept, taken) for kept in (1.0, 0.0) for taken in (0.0, 1.0)]

@@ -126,7 +126,8 @@ class Device(ABC):
 
         A device that ``shares`` is also given ``beside``, another program of the same unit or None, and ``packed``, a
         weak mapping for packed weights, which all programs of a pipeline have. Programs of one unit never run at once,
-        so they may share what computes them, and an arena that is large enough.
+        so they may share what computes them, and an arena that is large enough. One whose components' traits allow
+        several frames together (``units.Traits.batch``) is given ``batch``, how many, where it is above 1.
 
         Raises DeviceError naming a step that it has no kernel for, or what it lacks.
         """
@@ -146,7 +147,7 @@ class Device(ABC):
     def footprint(self, lowered: Lowered, **shared: Any) -> dict[str, int]:
         """Bytes of "weights", "arena" and "scratch" that such a program would take, as far as they are known.
 
-        A device that ``shares`` is given ``packed``, as for ``compile``: weights that are in it do not count again.
+        ``packed`` and ``batch`` are given as for ``compile``: weights in ``packed`` do not count again.
         """
 
     @abstractmethod

@@ -105,7 +105,9 @@ def _lane(
         if index == 0:
             rings += max(slots, depth) * part.slot_in_bytes
         rings += depth * block_bytes(part)
-        sizes = unit.device.footprint(part, **({"packed": packed} if unit.device.shares else {}))
+        shared = {"packed": packed} if unit.device.shares else {}
+        together = {"batch": stage.unit.batch} if stage.unit.batch > 1 else {}
+        sizes = unit.device.footprint(part, **shared, **together)
         page = unit.device.page_bytes
         weights = -(-sizes["weights"] // page) * page
         groups = stage.first, len(graph.groups) if stage.last is None else stage.last

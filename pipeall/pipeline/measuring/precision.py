@@ -202,7 +202,9 @@ def allowed_precisions(
     if not by_component:
         raise ArgumentError(f"precisions: expected one that is left; {'; '.join(map(': '.join, refused.items()))}")
     able = (
-        Unit(of.component, unit.cores, of.precision) for unit in parsed for of in by_component.get(unit.component, ())
+        Unit(of.component, unit.cores, of.precision, unit.batch)
+        for unit in parsed
+        for of in by_component.get(unit.component, ())
     )
     return Allowed(tuple(dict.fromkeys(able)), errors, refused)
 

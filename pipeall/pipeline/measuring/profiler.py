@@ -78,8 +78,9 @@ def profile(
     board : Board, str or path, optional
         Default ``Board.detect()``.
     units : sequence of str, optional
-        Such as ["big", "little"] or ["bigx3", "bigx1", "gpu"]. Default: all components but a stand-in for a GPU, in
-        their default precision; where all cores are equal also all of them at once, one, and of four or more also two.
+        Such as ["big", "little"] or ["bigx3", "bigx1", "gpu"]; one that takes frames together, such as "bigx1*2", is
+        timed a frame at a time too. Default: all components but a stand-in for a GPU, in their default precision; where
+        all cores are equal also all of them at once, one, and of four or more also two.
     seconds : float, optional
         How long each unit and each pair runs; a few frames at least, a thousand a turn at most. Default: 1, or less
         where all parts together would take more than a minute: ``about["shortest_s"]``.
@@ -107,7 +108,7 @@ def profile(
     plans = [Plan.single(unit) for unit in (default_units(board) if units is None else units)]
     for plan in plans:
         board.units(plan)  # raises for what the board does not have
-    names = list(dict.fromkeys(plan.units[0] for plan in plans))
+    names = list(dict.fromkeys(unit for plan in plans for unit in (plan.units[0].single, plan.units[0])))
     most_s = PART_S if seconds is None else seconds
     about = machine.describe(board) | {"seconds": most_s, "before": machine.state(board)}
     if kept is None:
@@ -156,7 +157,7 @@ def missing_parts(graph: Graph, board: Board, units: Sequence[str], have: Profil
     for unit in units:
         if unit not in have.units:
             yield f"{unit} alone", alone(unit)
-    able = [unit for unit in units if not (unit in have.units and have.units[unit].refused)]
+    able = [unit for unit in units if unit.batch == 1 and not (unit in have.units and have.units[unit].refused)]
     for first, second in combinations_with_replacement(able, 2):
         if fitting(board, first, second) and second not in have.contention.get(first, {}):
             yield f"{first} beside {second}", pair(first, second)

@@ -50,7 +50,7 @@ class Dynamic:
     def least(self, costs: np.ndarray, limit_ms: float = inf) -> Solution | None:
         """The solution of least sum of ``costs`` where no stage takes longer than the limit; None: there is none.
 
-        costs: the tables' ``stage_ms`` (least latency), ``alone_ms``, or ``busy_mj`` with axes inserted to be like it.
+        costs: the tables' ``held_ms`` (least latency), ``alone_ms``, or ``busy_mj`` with axes inserted to be like it.
         """
         if limit_ms < self.shortest_ms or self.shortest_ms == inf:
             return None
@@ -63,7 +63,7 @@ class Dynamic:
 
     def least_latency(self, limit_ms: float = inf) -> Solution | None:
         """The solution of least latency whose period is within the limit."""
-        return self.least(self.tables.stage_ms, limit_ms)
+        return self.least(self.tables.held_ms, limit_ms)
 
     def soonest(self, period_ms: float = inf) -> Solution | None:
         """The solution that is done with a frame soonest: alone where that is within the period, else at full load."""

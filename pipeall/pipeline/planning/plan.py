@@ -115,6 +115,12 @@ class Plan:
     def __post_init__(self) -> None:
         if not (isinstance(self.lanes, tuple) and self.lanes and all(map(_is_lane, self.lanes))):
             raise refused("lanes", "a tuple of tuples of stages", self.lanes)
+        for lane in self.lanes:
+            for before, behind in pairwise(lane):
+                if before.floating and max(before.unit.batch, behind.unit.batch) > 1:
+                    raise ArgumentError(
+                        f"plan {_text(lane)}: expected no floating cut beside a stage that takes frames together"
+                    )
         if self.network is not None and not (isinstance(self.network, tuple) and len(self.network) == 2):
             raise refused("network", "a name and a number of groups", self.network)
         a(Goal, "a Goal")("goal", self.goal)
@@ -195,8 +201,8 @@ class Plan:
         ``B-L:3~4`` has a cut that floats: group 4 belongs to either stage, frame by frame; ``3~4@60``: to the first for
         60 % of the frames. In ``B-G-B:2,9`` a component serves two stages. ``(B-G-B:2,9)+L`` has two lanes, which take
         frames independently; in ``4*Bx1`` and ``2*(Bx2-Lx2:9)`` lanes are alike. In ``B-(B|G)-B:3,4,6`` groups 4 and
-        5 to 6 are branches, which run at the same time. ``G@fp16`` and ``G@mixed`` are the gpu in half precision
-        (board.Component).
+        5 to 6 are branches, which run at the same time. ``Bx1-Bx1*2:5``: the second stage takes two waiting frames
+        together. ``G@fp16`` and ``G@mixed`` are the gpu in half precision (board.Component).
         """
         text = as_text("plan", text)
         lanes = [lane for word in re.split(r"\+(?![^(]*\))", text) for lane in lanes_of(word)]
@@ -208,15 +214,17 @@ class Plan:
     def with_cores(self, cores: Mapping[str, int]) -> Plan:
         """The plan with these numbers of cores for components that it takes whole. Raises ArgumentError for others."""
         limits = {Unit.parse_whole(component): count for component, count in cores.items()}
-        whole = {unit for unit in self.units if unit.cores is None}
+        whole = {unit.whole for unit in self.units if unit.cores is None}
         if unknown := limits.keys() - whole:
             raise ArgumentError(f"cores: expected whole components of plan {self}, got {', '.join(sorted(unknown))}")
-        if several_times := [unit for unit in limits if self.units.count(unit) > 1]:
+        if several_times := [unit for unit in limits if self.components.count(unit) > 1]:
             raise ArgumentError(f"cores: expected a component that plan {self} has once, got {several_times[0]}")
-        limited = {unit: Unit(unit.component, count, unit.precision) for unit, count in limits.items()}
-        lanes = (
-            tuple(replace(stage, unit=limited.get(stage.unit, stage.unit)) for stage in lane) for lane in self.lanes
-        )
+
+        def limited(unit: Unit) -> Unit:
+            count = limits.get(unit.whole) if unit.cores is None else None
+            return unit if count is None else Unit(unit.component, count, unit.precision, unit.batch)
+
+        lanes = (tuple(replace(stage, unit=limited(stage.unit)) for stage in lane) for lane in self.lanes)
         return replace(self, lanes=tuple(lanes))
 
     def made_for(self, graph: Graph) -> Plan:

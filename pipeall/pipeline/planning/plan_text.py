@@ -15,7 +15,8 @@ from .units import Unit, overlap
 
 GRAMMAR = (
     "expected ORDER[:CUTS] such as G-B-L:3,5, B-G-B:2,9, Bx3-Bx1-G:3,5 or B-L:3~4, one component such as big, "
-    "B+L+G for Parallel, (B-G:4)+L, 2*(Bx2-Lx2:9), or B-(B|G)-B:3,4,6 for branches side by side"
+    "B+L+G for Parallel, (B-G:4)+L, 2*(Bx2-Lx2:9), B-(B|G)-B:3,4,6 for branches side by side, or Bx1-Bx1*2:5 for two "
+    "frames together"
 )
 
 Cut = int | tuple[int, int] | tuple[int, int, int]  # a pair floats between the two; the third is the share, in percent

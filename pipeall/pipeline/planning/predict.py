@@ -4,17 +4,18 @@ The model: a stage takes the sum of its groups' times, and what receiving and se
 by the slow-down that every other unit of the plan causes: a unit of the same lane computes other groups, one of another
 lane the whole network. All units count as always busy, as in a balanced pipeline. The period is that of the slowest
 unit: what all stages take that it serves. Latency is one frame's time through all stages, without waiting; of branches
-side by side, the longest time of a unit. A frame with no other under way is done sooner: units compute in turn, and
-only those of branches slow each other down. Groups that float go to the stage before the cut for some share of the
-frames: the one with which the slowest unit is fastest. The runtime gets there by itself, because that stage takes them
-whenever the next one is not ready.
+side by side, the longest time of a unit; where a stage takes frames together, the time of all of them, and the first
+waits until the last has come. A frame with no other under way is done sooner: units compute in turn, and only those of
+branches slow each other down. Groups that float go to the stage before the cut for some share of the frames: the one
+with which the slowest unit is fastest. The runtime gets there by itself, because that stage takes them whenever the
+next one is not ready.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, pairwise
 from math import inf, isfinite
 
 import numpy as np
@@ -25,6 +26,7 @@ from .linear import maximize
 from .plan import Goal, Plan, StagePlan, borders
 from .profile import Profile
 from .stage_costs import StageCosts
+from .units import Unit
 
 ROUNDING = 1e-12  # relative: a stage that just fits may come out longer by its sums
 BISECTIONS = 50  # of the period of a plan whose cuts float
@@ -34,7 +36,7 @@ BISECTIONS = 50  # of the period of a plan whose cuts float
 class Prediction:
     """What a plan will do in the steady state at full load; infinity where a unit cannot run a group (``check_runs``).
 
-    stage_ms    per lane, per stage
+    stage_ms    per lane, per stage: of a frame, where frames are computed together of one of them
     period_ms   time between two results, of all lanes together
     latency_ms  time of a frame through the slowest lane
     alone_ms    the same of a frame with no other under way
@@ -140,6 +142,11 @@ class StageSpan:
     def ms(self, costs: StageCosts, before: float, behind: float) -> float:
         """The mean time of a frame: groups and hand-overs."""
         return self.total(costs.loaded_ms[self.position], before, behind) + sum(self.handover_ms(costs, before, behind))
+
+    def together_ms(self, costs: StageCosts, frames: int) -> float:
+        """The time of so many frames that are computed together; no cut floats beside such a stage."""
+        ms = self.total(costs.together_ms(self.position, frames), 1.0, 0.0)
+        return ms + frames * sum(self.handover_ms(costs, 1.0, 0.0))
 
 
 def spans(profile: Profile, plan: Plan) -> list[list[StageSpan]]:
@@ -301,6 +308,12 @@ def _between(first: float, second: float, share: float) -> float:
     return float(of_first + of_second)
 
 
+def waited_for(batches: Sequence[int]) -> int:
+    """Frames that the first of those that stages take together waits for: a stage behind one that takes as many finds
+    them all."""
+    return sum(max(batch - before, 0) for before, batch in pairwise([1, *batches]))
+
+
 def predict(profile: Profile, plan: Plan) -> Prediction:
     """What the plan will do. Raises ArgumentError where it does not fit the profile's network or units."""
     costs = StageCosts.of(profile, plan)
@@ -312,7 +325,8 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
         if costs.energy_known:
             mj = (span.total(costs.loaded_mj[span.position], before, behind) for span, before, behind in stages)
             busy_mj.append(sum(mj))
-    latency = _latency_ms(plan, lanes)
+    held = [[unit.batch * ms for unit, ms in zip(*row, strict=True)] for row in zip(_units(plan), lanes, strict=True)]
+    latency = _latency_ms(plan, held, periods)
     if latency == inf:
         return Prediction(tuple(lanes), inf, inf, inf, None)
     if not all(periods):
@@ -326,14 +340,31 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
     return Prediction(tuple(lanes), period, latency, alone_ms, energy, profile.idle_w)
 
 
-def _latency_ms(plan: Plan, stage_ms: Sequence[Sequence[float]]) -> float:
-    """The time of a frame through the slowest lane, of the times of its stages."""
+def _units(plan: Plan) -> list[list[Unit]]:
+    """The units of each lane."""
+    return [[stage.unit for stage in lane] for lane in plan.lanes]
+
+
+def _latency_ms(plan: Plan, stage_ms: Sequence[Sequence[float]], periods_ms: Sequence[float] = ()) -> float:
+    """The time of a frame through the slowest lane, of the times of its stages; where frames are computed together with
+    what the first of them waits, by the period of each lane."""
     numbers = iter(plan.unit_of)
-    return max(path_ms(lane, [next(numbers) for _ in lane], ms) for lane, ms in zip(plan.lanes, stage_ms, strict=True))
+    longest = [path_ms(lane, [next(numbers) for _ in lane], ms) for lane, ms in zip(plan.lanes, stage_ms, strict=True)]
+    for index, (units, period_ms) in enumerate(zip(_units(plan), periods_ms, strict=False)):
+        if waits := waited_for([unit.batch for unit in units]):
+            longest[index] += waits * period_ms
+    return max(longest)
 
 
 def alone_stage_ms(profile: Profile, plan: Plan) -> list[list[float]]:
     """Per lane and stage the time of a frame with no other under way: the next stage is always ready."""
     costs = StageCosts.of(profile, plan, alone=True)
     early = (stage_shares(lane, [(span.share or 0) / 100 for span in lane]) for lane in spans(profile, plan))
-    return [[span.ms(costs, before, behind) for span, before, behind in stages] for stages in early]
+    return [[_single_ms(costs, *stage) for stage in stages] for stages in early]
+
+
+def _single_ms(costs: StageCosts, span: StageSpan, before: float, behind: float) -> float:
+    """A frame's time where no other is computed with it."""
+    if Unit.parse(costs.units[span.position]).batch > 1:
+        return span.together_ms(costs, 1)
+    return span.ms(costs, before, behind)

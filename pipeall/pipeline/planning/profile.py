@@ -40,7 +40,8 @@ def disturbed(cores: Any) -> bool:
 class UnitTimes:
     """One unit alone and warm: per group the median time, and half the distance of its quartiles.
 
-    ms         infinity where the unit cannot run the group: ``refused`` says why, by group index (from 1)
+    ms         infinity where the unit cannot run the group: ``refused`` says why, by group index (from 1). Of a unit
+               that takes frames together: of one of them, where as many as it takes are computed
     power_w    what the whole board draws meanwhile, per group, or None where nobody measured it
     """
 
@@ -129,6 +130,19 @@ class Profile:
             self.contention, unit, other
         )
         return np.array(factors) if factors else np.ones(len(self.groups))
+
+    def together_ms(self, unit: str, frames: int) -> np.ndarray:
+        """Per group, what a unit takes for so many frames together, at most as many as it takes.
+
+        A straight line from one frame, as of the same unit a frame at a time, to as many as it takes. Where nobody
+        measured that one, fewer frames take as long as all.
+        """
+        unit = Unit.parse(unit)
+        most = np.array(self.units[unit].ms) * unit.batch
+        if frames == unit.batch or unit.single not in self.units:
+            return most
+        share = (frames - 1) / (unit.batch - 1)
+        return np.array(self.units[unit.single].ms) * (1 - share) + most * share
 
     def handover(
         self, sender: str, receiver: str, sizes: tuple[int, ...] | None = None
@@ -283,9 +297,9 @@ def _factors(table: Factors, unit: str, other: str) -> tuple[float, ...] | None:
 
 
 def _known(rows: Mapping[str, Any], unit: str) -> Any:
-    """What rows have of a unit, else of its component, else of that in its default precision."""
+    """What rows have of a unit, else of it a frame at a time, of its component, or of that in its default precision."""
     unit = Unit.parse(unit)
-    return next((rows[name] for name in (unit, unit.whole, unit.component) if name in rows), None)
+    return next((rows[name] for name in (unit, unit.single, unit.whole, unit.component) if name in rows), None)
 
 
 def _factors_to_dict(table: Factors) -> dict[str, dict[str, list[float]]]:

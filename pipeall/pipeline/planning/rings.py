@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from .forks import links
 from .plan import Plan, StagePlan, repeats
 from .units import unit_numbers
 
@@ -24,9 +25,11 @@ class FrameTimes(NamedTuple):
 
 
 def slots_behind(lane: Sequence[StagePlan], index: int, slots: int) -> int:
-    """Slots of the ring behind a stage: two more where its cut floats, or where units of the lane serve several stages,
-    which then do not come in turn."""
-    return slots + LATE_EXIT_FRAMES * (lane[index].floating > 0 or repeats(lane))
+    """Slots of the ring behind a stage: as many times ``slots`` as it, or one behind it, takes frames together; two
+    more where its cut floats, or where units of the lane serve several stages, which then do not come in turn."""
+    beside = [index, *(receiver for sender, receiver in links(lane) if sender == index and receiver >= 0)]
+    together = max(lane[stage].unit.batch for stage in beside)
+    return slots * together + LATE_EXIT_FRAMES * (lane[index].floating > 0 or repeats(lane))
 
 
 def goes_out_late(occupied: int, waiting: int) -> bool:
@@ -43,15 +46,18 @@ def in_share(number: int, share: int) -> bool:
 
 
 def under_way(stages: Sequence[StagePlan], depth: int | None) -> int:
-    """Frames under way in a lane: ``depth``; None: ``full_load``; 0: one for each unit, so that hardly one waits."""
+    """Frames under way in a lane: ``depth``; None: ``full_load``; 0: what each unit takes, so that hardly one waits."""
     if depth is None:
         return full_load(stages)
-    return depth or len(set(unit_numbers([stage.unit for stage in stages])))
+    numbers = unit_numbers([stage.unit for stage in stages])
+    return depth or sum(max(stages[i].unit.batch for i, one in enumerate(numbers) if one == n) for n in set(numbers))
 
 
 def full_load(stages: Sequence[StagePlan]) -> int:
-    """Frames under way in a lane that keep its stages busy: one more than there are stages and floating cuts."""
-    return len(stages) + sum(stage.floating > 0 for stage in stages) + 1
+    """Frames under way in a lane that keep its stages busy: one more than there are stages and floating cuts. A stage
+    that takes frames together has as many, and all but one of the next ones wait for it."""
+    together = sum(2 * stage.unit.batch - 1 for stage in stages)
+    return together + sum(stage.floating > 0 for stage in stages) + 1
 
 
 def in_turn(plan: Plan, depth: int | None) -> bool:

@@ -1,7 +1,8 @@
 """What a plan will do, frame by frame, from a profile: a discrete-event model of the runtime's threads and rings.
 
 It follows unit.c: a stage can begin where the ring before it has a frame and the ring after it a free slot. It computes
-holding both, hands the frame on and frees the slot it read. A unit begins the oldest frame that its stages can. Where
+holding both, hands the frame on and frees the slot it read. A unit begins the oldest frame that its stages can; one
+that takes frames together takes those that wait, and fewer than it could only where nothing else can begin. Where
 the cut behind it floats, a stage also computes the floating groups of a frame, as ``rings.goes_out_late`` says. The
 host submits as soon as there is room and takes results at once. For ``predict`` every unit is always busy; here a stage
 is slowed down only while others compute, so its pace changes with every event. Within a stage the pace is the mean over
@@ -146,8 +147,8 @@ def simulate(
 def _begin(lanes: list[LaneState], unit_of: Sequence[int], now: float) -> None:
     """Lets every unit begin that can."""
     busy = {unit_of[stage.position] for stage in _stages(lanes) if stage.running}
-    waiting = [(frame, lane, index) for lane in lanes for frame, index in lane.waiting(now)]
-    for _, lane, index in sorted(waiting, key=lambda one: one[0]):
+    waiting = [(fewer, frame, lane, index) for lane in lanes for fewer, frame, index in lane.waiting(now)]
+    for _, _, lane, index in sorted(waiting, key=lambda one: one[:2]):
         number = unit_of[lane.stages[index].position]
         if number not in busy:
             busy.add(number)
@@ -185,9 +186,8 @@ def _run(
             if end > then:
                 stage.left_ms -= (then - now) / slower
                 continue
-            number = lane.end(index, then)
-            if number is not None:
-                frame, submitted_ms = lane.submitted[number]
+            for ended in lane.end(index, then):
+                frame, submitted_ms = lane.submitted[ended]
                 done.append((then, energy_mj))
                 ready[frame] = submitted_ms
         while len(latencies) in ready:
@@ -216,7 +216,12 @@ def _build(
                         raise ArgumentError(f"plan {plan}: expected {unit} next to no other OpenCL device")
                     groups = first_late if came_late else first, last_late if goes_late else last
                     ways[came_late, goes_late] = Way(costs, span.position, groups, handover_ms, always)
-            stages.append(StageState(span.position, unit, (first, last), ways, span.share))
+            handover_ms = sum(span.handover_ms(costs, 1.0, 0.0))
+            together = [
+                Way(costs, span.position, (first, last), handover_ms, always, frames)
+                for frames in range(2, unit.batch + 1)
+            ]
+            stages.append(StageState(span.position, unit, (first, last), ways, together, span.share))
         ends = links(planned)
         room = [
             slots_behind(planned, sender, slots) if min(sender, receiver) >= 0 else inf for sender, receiver in ends

@@ -38,26 +38,32 @@ class SimulatedStage:
 
 
 class Way:
-    """One way to run a frame on a stage: the groups that it then computes.
+    """One way to run a frame, or frames together, on a stage: the groups that it then computes.
 
     A set of units is a bit mask over their positions in the plan. ``always``: the units that slow it down whether they
     compute or not; None: only those that compute do.
     """
 
     def __init__(
-        self, costs: StageCosts, position: int, groups: tuple[int, int], handover_ms: float, always: int | None
+        self,
+        costs: StageCosts,
+        position: int,
+        groups: tuple[int, int],
+        handover_ms: float,
+        always: int | None,
+        frames: int = 1,
     ):
-        self.position, self.handover_ms, self.always = position, handover_ms, always
+        self.position, self.handover_ms, self.always = position, frames * handover_ms, always
         profile, span = costs.profile, slice(*groups)
         times = profile.units[costs.units[position]]
-        self._ms = np.array(times.ms[span])
+        self._ms = profile.together_ms(costs.units[position], frames)[span]
         self._extra_w = np.zeros(len(self._ms))  # of each group, beyond the idle board
         if times.power_w is not None and profile.idle_w is not None:
             self._extra_w = np.maximum(np.array(times.power_w[span]) - profile.idle_w, 0.0)
         self._slowdown = [costs.slowdown(position, other)[span] for other in range(len(costs.units))]
         self._loads: dict[int, tuple[float, float]] = {}
-        self.alone_ms = float(self._ms.sum()) + handover_ms
-        deviation_ms = sqrt(sum((spread / QUARTILE) ** 2 for spread in times.half_iqr_ms[span]))
+        self.alone_ms = float(self._ms.sum()) + self.handover_ms
+        deviation_ms = frames * sqrt(sum((spread / QUARTILE) ** 2 for spread in times.half_iqr_ms[span]))
         self.sigma = sqrt(log1p((deviation_ms / self.alone_ms) ** 2)) if self.alone_ms else 0.0
 
     def load(self, computing: int) -> tuple[float, float]:
@@ -80,9 +86,12 @@ class StageState:
 
     A cut that floats has an early and a late border; a frame crosses it early or late.
 
-    ways  (the frame comes in late, it goes out late) -> what is computed. Only a cut that floats has late ways
-    late  whether each frame goes out late, for every frame that was begun
-    runs  [taken, begun, ended] of every frame, ms; the last one may have no end yet
+    ways      (the frame comes in late, it goes out late) -> what is computed. Only a cut that floats has late ways
+    together  what is computed for two frames together, for three ..: as many as it takes
+    inside    frames that are computed now
+    late      whether each frame goes out late, for every frame that was begun
+    runs      [taken, begun, ended] of every frame, ms; those inside have no end yet
+    first     whether each was the first of those that were computed together
     """
 
     def __init__(
@@ -91,27 +100,39 @@ class StageState:
         unit: str,
         groups: tuple[int, int],
         ways: Mapping[tuple[bool, bool], Way],
+        together: Sequence[Way],
         share: int | None,
     ):
         self.position, self.unit, self.groups, self.ways, self.share = position, unit, groups, ways, share
-        self.way = ways[False, False]
+        self.way, self.together = ways[False, False], together
         self.floats = (False, True) in ways
         self.random: Random | None = None
         self.left_ms = 0.0  # what the frame inside would still take alone
-        self.running = False
+        self.inside = 0
         self.taken_ms: float | None = None
         self.late: list[bool] = []
+        self.first: list[bool] = []
         self.came_late, self.scatter = False, 1.0
         self.runs: list[list[float]] = []
 
-    def begin(self, now: float, came_late: bool) -> None:
+    @property
+    def running(self) -> bool:
+        return self.inside > 0
+
+    @property
+    def most(self) -> int:
+        """Frames that it takes together."""
+        return 1 + len(self.together)
+
+    def begin(self, now: float, came_late: bool, frames: int) -> None:
         self.came_late = came_late
-        self.way = way = self.ways[came_late, False]
-        self.late.append(False)
+        self.way = way = self.together[frames - 2] if frames > 1 else self.ways[came_late, False]
+        self.late += [False] * frames
+        self.first += [True] + [False] * (frames - 1)
         self.scatter = self.random.lognormvariate(-(way.sigma**2) / 2, way.sigma) if self.random else 1.0
         self.left_ms = way.alone_ms * self.scatter
-        self.running = True
-        self.runs.append([self.taken_ms, now, inf])
+        self.inside = frames
+        self.runs += [[self.taken_ms, now, inf] for _ in range(frames)]
 
     def go_on(self) -> None:
         """Lets the frame that could go out early go out late."""
@@ -119,23 +140,26 @@ class StageState:
         self.late[-1] = True
         self.left_ms = max(0.0, self.way.alone_ms - early.alone_ms) * self.scatter
 
-    def end(self, now: float) -> None:
-        self.running, self.taken_ms = False, None
-        self.runs[-1][2] = now
+    def end(self, now: float) -> int:
+        """Ends what is inside; returns how many frames."""
+        frames, self.inside, self.taken_ms = self.inside, 0, None
+        for run in self.runs[-frames:]:
+            run[2] = now
+        return frames
 
     @property
     def finished(self) -> int:
-        return len(self.runs) - self.running
+        return len(self.runs) - self.inside
 
     def stats(self, begin: float, end: float) -> SimulatedStage:
         """The stage's figures over (begin, end]: means over the frames that it finished then."""
         taken, begun, ended = np.array(self.runs or [[inf, inf, inf]]).T
         idle = np.concatenate(([0.0], ended[:-1]))
         inside = (begin < ended) & (ended <= end)
-        frames = int(inside.sum())
+        frames, first = int(inside.sum()), np.array(self.first or [True])
 
-        def mean(first: np.ndarray, last: np.ndarray) -> float:
-            return float((last[inside] - first[inside]).sum()) / max(1, frames)
+        def mean(start: np.ndarray, stop: np.ndarray) -> float:
+            return float((stop - start)[inside & first].sum()) / max(1, frames)
 
         return SimulatedStage(
             unit=self.unit,
@@ -145,7 +169,7 @@ class StageState:
             wait_in_ms=mean(idle, taken),
             wait_out_ms=mean(taken, begun),
             handover_ms=self.ways[False, False].handover_ms,
-            use=float((ended.clip(begin, end) - begun.clip(begin, end)).sum()) / (end - begin),
+            use=float((ended.clip(begin, end) - begun.clip(begin, end))[first].sum()) / (end - begin),
         )
 
 
@@ -171,39 +195,41 @@ class LaneState:
         self.submitted.append((frame, now))
         self.inside[0] += 1
 
-    def waiting(self, now: float) -> Iterator[tuple[int, int]]:
-        """The stages that could begin a frame, by index, and the frame's number."""
+    def waiting(self, now: float) -> Iterator[tuple[bool, int, int]]:
+        """The stages that could begin a frame: whether fewer than they take together, its number, and their index."""
         for index, stage in enumerate(self.stages):
             if stage.running or not all(self.inside[ring] for ring in self.before[index]):
                 continue
             if stage.taken_ms is None:
                 stage.taken_ms = now
-            if self._has_free_slot(index):
-                yield self.submitted[len(stage.runs)][0], index
+            if frames := self._fitting(index):
+                yield frames < stage.most, self.submitted[len(stage.runs)][0], index
 
     def begin(self, index: int, now: float) -> None:
         stage = self.stages[index]
-        stage.begin(now, index > 0 and self.stages[self.senders[index]].late[len(stage.runs)])
+        came_late = index > 0 and self.stages[self.senders[index]].late[len(stage.runs)]
+        stage.begin(now, came_late, self._fitting(index))
 
-    def _has_free_slot(self, index: int) -> bool:
-        """Whether the rings behind a stage have one. The host takes results at once: the last stage's always has."""
-        return all(self.inside[ring] < self.slots[ring] for ring in self.behind[index])
+    def _fitting(self, index: int) -> int:
+        """Frames that a stage can begin together. The host takes results at once: behind the last stage is room."""
+        there = min(self.inside[ring] for ring in self.before[index])
+        room = min(self.slots[ring] - self.inside[ring] for ring in self.behind[index])
+        return int(min(self.stages[index].most, there, room))
 
-    def end(self, index: int, now: float) -> int | None:
-        """Ends what stage ``index`` runs; behind the last stage, returns the number of the frame in this lane."""
+    def end(self, index: int, now: float) -> range:
+        """Ends what stage ``index`` runs; behind the last stage, returns the numbers of the frames in this lane."""
         stage = self.stages[index]
-        if stage.floats and not stage.late[-1]:
-            if self._goes_out_late(index):
-                stage.go_on()
-                return None
-        stage.end(now)
+        if stage.floats and not stage.late[-1] and self._goes_out_late(index):
+            stage.go_on()
+            return range(0)
+        frames = stage.end(now)
         for ring in self.before[index]:
-            self.inside[ring] -= 1
+            self.inside[ring] -= frames
         if index + 1 == len(self.stages):
-            return self.stages[index].finished - 1
+            return range(stage.finished - frames, stage.finished)
         for ring in self.behind[index]:
-            self.inside[ring] += 1
-        return None
+            self.inside[ring] += frames
+        return range(0)
 
     def _goes_out_late(self, index: int) -> bool:
         stage = self.stages[index]

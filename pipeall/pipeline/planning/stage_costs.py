@@ -75,7 +75,7 @@ class StageCosts:
 
     @cached_property
     def loaded_ms(self) -> tuple[np.ndarray, ...]:
-        """Time of each group with the other units running, per unit."""
+        """Time of each group of a frame with the other units running, per unit."""
         kinds = list(zip(self.units, self.lanes, strict=True))  # those of a kind slow others down alike
         rows: dict[Any, np.ndarray] = {}
         found = []
@@ -88,6 +88,13 @@ class StageCosts:
                     rows[key] = rows[key] * self.slowdown(position, kinds.index(other)) ** count
             found.append(rows[key])
         return tuple(found)
+
+    def together_ms(self, position: int, frames: int) -> np.ndarray:
+        """The same of one unit, for so many frames that are computed together."""
+        ms = self.profile.together_ms(self.units[position], frames)
+        for other in self.others[position]:
+            ms = ms * self.slowdown(position, other)
+        return ms
 
     @cached_property
     def energy_known(self) -> bool:

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .predict import waited_for
 from .profile import HOST, Profile
 from .stage_costs import StageCosts
+from .units import Unit
 
 ROUNDING = 1e-9  # relative: sums of the same times in another order differ by less
 
@@ -39,7 +41,8 @@ class StageTables:
     counts     how often each of these units is in the set
     stage_ms   [unit, next unit or host, unit or host before, first, last]: time of a stage with groups [first, last)
                and its hand-overs; infinity where the unit cannot run one of the groups, or the stage has none
-    alone_ms   the same while no other unit computes
+    alone_ms   the same while no other unit computes, of a frame that comes alone
+    held_ms    like stage_ms, of all frames that are computed together: what it adds to the latency of each
     busy_mj    [unit, first, last]: energy of its groups beyond what the idle board draws; zeros where unknown
     """
 
@@ -65,7 +68,9 @@ class StageTables:
         computing = _sums(np.array([costs.loaded_ms[place] for place in places]))
         handing = receive[:, None, :, :, None] + send[:, :, None, None, :]
         self.stage_ms = computing[:, None, None] + handing
-        self.alone_ms = _sums(np.array([profile.units[unit].ms for unit in self.units]))[:, None, None] + handing
+        self.alone_ms = _sums(np.array([profile.together_ms(unit, 1) for unit in self.units]))[:, None, None] + handing
+        self.batches = np.array([Unit.parse(unit).batch for unit in self.units])
+        self.held_ms = self.stage_ms * self.batches[:, None, None, None, None]
         if self.energy_known:
             self.busy_mj = _sums(np.array([costs.loaded_mj[place] for place in places]))
         else:
@@ -82,9 +87,11 @@ class StageTables:
             place = unit, afters[stage], befores[stage]
             ms = self.stage_ms[place][first, last]
             np.maximum(period, ms, out=period)
-            latency += ms
+            latency += self.held_ms[place][first, last]
             alone += self.alone_ms[place][first, last]
             busy += self.busy_mj[unit][first, last]
+        if waits := waited_for([self.batches[unit] for unit in order]):
+            latency += waits * period
         return Costs(period, latency, busy, alone)
 
 

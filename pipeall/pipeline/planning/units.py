@@ -25,6 +25,7 @@ class Traits:
 
     device      what runs it: a folder of ``pipeline/devices``, or the dotted name of a module outside
     cores       a stage may have some of its cores: "bigx3"
+    batch       most frames that a stage may take together: "bigx1*2"
     precisions  those it can compute in beside the default: "gpu@fp16"
     several     there may be more than one: "mid1", "gpu1"
     neighbours  two of the device's components may stand beside each other in a pipeline: no memory is of one alone
@@ -33,6 +34,7 @@ class Traits:
 
     device: str
     cores: bool = False
+    batch: int = 1
     precisions: tuple[str, ...] = ()
     several: bool = False
     neighbours: bool = True
@@ -40,11 +42,11 @@ class Traits:
 
 
 COMPONENTS: dict[str, Traits] = {  # name, whose first letter stands for it in plans
-    "big": Traits("cpu", cores=True, precisions=("fp32", "fp16", "int8", "mixed")),
-    "mid": Traits("cpu", cores=True, precisions=("fp32", "fp16", "int8", "mixed"), several=True),
-    "little": Traits("cpu", cores=True, precisions=("fp32", "fp16", "int8", "mixed")),
+    "big": Traits("cpu", cores=True, batch=4, precisions=("fp32", "fp16", "int8", "mixed")),
+    "mid": Traits("cpu", cores=True, batch=4, precisions=("fp32", "fp16", "int8", "mixed"), several=True),
+    "little": Traits("cpu", cores=True, batch=4, precisions=("fp32", "fp16", "int8", "mixed")),
     "gpu": Traits("opencl", precisions=("fp16", "mixed"), several=True, neighbours=False),
-    "cpu": Traits("cpu", cores=True, precisions=("fp32", "fp16", "int8", "mixed"), all=True),
+    "cpu": Traits("cpu", cores=True, batch=4, precisions=("fp32", "fp16", "int8", "mixed"), all=True),
 }
 PLUG_INS = "pipeall.devices"  # entry points: each gives a dict like COMPONENTS
 
@@ -63,7 +65,8 @@ def plug_ins() -> dict[str, Traits]:
 class Unit(str):
     """What a stage runs on. It is its own text, as plans, profiles, statistics and files have it.
 
-    "big", "bigx3" for three of its cores, "gpu@fp16" and "big@fp16x3" in another precision than its device's default.
+    "big", "bigx3" for three of its cores, "gpu@fp16" and "big@fp16x3" in another precision than its device's default,
+    "bigx1*2" where it takes up to two frames together: times of it in a profile are those of a frame of two.
 
     Parameters
     ----------
@@ -73,43 +76,54 @@ class Unit(str):
         How many of the component's cores; None for the whole component.
     precision
         "" for the device's default.
+    batch
+        Frames that a stage takes together, where as many wait: weights are then read once for them.
     """
 
-    __slots__ = ("component", "cores", "precision")
+    __slots__ = ("component", "cores", "precision", "batch")
     component: str
     cores: int | None
     precision: str
+    batch: int
 
-    def __new__(cls, component: str, cores: int | None = None, precision: str = "") -> Unit:
+    def __new__(cls, component: str, cores: int | None = None, precision: str = "", batch: int = 1) -> Unit:
         word = component + (f"@{precision}" if precision else "") + ("" if cores is None else f"x{cores}")
-        unit = super().__new__(cls, word)
-        unit.component, unit.cores, unit.precision = component, cores, precision
+        unit = super().__new__(cls, word + (f"*{batch}" if batch > 1 else ""))
+        unit.component, unit.cores, unit.precision, unit.batch = component, cores, precision, batch
         return unit
 
-    def __getnewargs__(self) -> tuple[str, int | None, str]:
-        return self.component, self.cores, self.precision
+    def __getnewargs__(self) -> tuple[str, int | None, str, int]:
+        return self.component, self.cores, self.precision, self.batch
 
     @property
     def whole(self) -> Unit:
-        """Its component with all cores, in its precision."""
-        return self if self.cores is None else Unit(self.component, None, self.precision)
+        """Its component with all cores, in its precision, a frame at a time."""
+        return Unit(self.component, None, self.precision)
+
+    @property
+    def single(self) -> Unit:
+        """The same, a frame at a time."""
+        return Unit(self.component, self.cores, self.precision)
 
     @classmethod
     def parse(cls, word: str) -> Unit:
-        """The unit of a word: "Bx3" is "bigx3", "little" is itself.
+        """The unit of a word: "Bx3" is "bigx3", "B*2" takes two frames together, "little" is itself.
 
-        Raises ArgumentError on any other word, and for cores of a component that has none to choose from.
+        Raises ArgumentError on any other word, for cores of a component that has none to choose from, and for more
+        frames than it takes.
         """
         if isinstance(word, Unit):
             return word
-        match = re.fullmatch(r"(.+?)x([1-9][0-9]{0,3})", text("unit", word).strip().lower())
+        match = re.fullmatch(r"(.+?)(?:x([1-9][0-9]{0,3}))?(?:\*([1-9]))?", text("unit", word).strip().lower())
         whole = cls.parse_whole(match[1] if match else word)
-        if not match:
-            return whole
-        if not traits_of(whole.component).cores:
-            kind = re.match("[a-z]+", whole)[0]
+        cores, batch = (match[2] and int(match[2]), int(match[3] or 1)) if match else (None, 1)
+        traits, kind = traits_of(whole.component), re.match("[a-z]+", whole)[0]
+        if cores is not None and not traits.cores:
             raise ArgumentError(f"unit {word!r}: expected no number of cores, a {kind} has none to choose from")
-        return Unit(whole.component, int(match[2]), whole.precision)
+        if batch > traits.batch:
+            most = f"at most {traits.batch} frames together" if traits.batch > 1 else "a frame at a time"
+            raise ArgumentError(f"unit {word!r}: expected {most} on a {kind}")
+        return Unit(whole.component, cores, whole.precision, batch)
 
     @classmethod
     def parse_whole(cls, word: str) -> Unit:

@@ -36,8 +36,8 @@ cdef int fill_conv(CpuProgram self, step, pa_conv_op *op, const pa_kernel_row *k
 
 
 cdef const pa_kernel_row *gemm_row(CpuProgram self, step) except NULL:
-    """The float32 kernel for the outputs of a convolution: of one pixel, or of many."""
-    return self.row_of(step, "gemv" if step.dst.h * step.dst.w == 1 else "gemm", "f32")
+    """The float32 kernel for the outputs of a convolution: of one pixel of each frame, or of many."""
+    return self.row_of(step, "gemv" if step.dst.h * step.dst.w == self.frames else "gemm", "f32")
 
 
 cdef int add_gemm(CpuProgram self, step, algorithm) except -1:
@@ -57,8 +57,8 @@ cdef int add_gemm(CpuProgram self, step, algorithm) except -1:
     op.f16_weights = halves or algorithm in HALVED
     if halves:
         op.kc = PA_F16_BLOCK
-    else:  # a single row reuses no weights: blocks are the kernel's
-        op.kc = 0 if pixels > 1 or op.dst.h * op.dst.w == 1 else KC
+    else:  # a row of each frame: blocks are the kernel's
+        op.kc = 0 if pixels > 1 or op.dst.h * op.dst.w == self.frames else KC
     use_weights(self, step, step, op, algorithm, pixels)
     pa_conv_plan(op, self.threads)
     self.append(pa_conv_step, op, op.scratch_bytes)

@@ -1,4 +1,4 @@
-/* One row times a panel, NEON, for out-of-order cores (gemv_f32_neon_1x40.inc).
+/* Rows times a panel, NEON, for out-of-order cores (gemv_f32_neon_1x40.inc).
  *
  * Per two k: 20 multiply-adds by lane, then 20 loads of B and one of two A values: 21 cycles on a Cortex-A73 (llvm-mca),
  * intrinsics compiled by gcc 12 25.

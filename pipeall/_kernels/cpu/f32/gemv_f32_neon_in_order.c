@@ -1,4 +1,4 @@
-/* One row times a panel, NEON, for in-order cores that take in two instructions per cycle (gemv_f32_neon_1x40.inc; for what
+/* Rows times a panel, NEON, for in-order cores that take in two instructions per cycle (gemv_f32_neon_1x40.inc; for what
  * goes beside what see gemm_f32_neon_in_order.c).
  *
  * Per two k: 20 multiply-adds by lane, each vector of B loaded anew in two halves once it has been used, and put together

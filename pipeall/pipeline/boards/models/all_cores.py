@@ -75,10 +75,11 @@ class AllCores:
         first, *others = (part.prices.integers for part in self.parts.values())
         return first if all(other == first for other in others) else None
 
-    def group_ms(self, work: GroupWork, precision: str = "") -> np.ndarray:
+    def group_ms(self, work: GroupWork, precision: str = "", frames: int = 1) -> np.ndarray:
         prices = [part.prices for part in self.parts.values()]
         cores, slower = np.array([(part.cores, part.slower) for part in self.parts.values()]).T
-        ms, start_ms = (np.array([getattr(own, of)(work) for own in prices]) for of in ("step_ms", "start_ms"))
+        ms = np.array([own.step_ms(work, frames) for own in prices])
+        start_ms = np.minimum(ms, np.array([own.start_ms(work) for own in prices]))
         least, most = np.array([step.pieces for step in work.steps]).T
         pieces = np.clip(WANTED * cores.sum(), least, most)
         divided_ms = least_ms(pieces, (slower * cores)[:, None] * (ms - start_ms) / pieces, cores)

@@ -181,14 +181,16 @@ class BoardModel:
     def profile(self, graph: Graph, units: Sequence[str] | None = None) -> Profile:
         """Times of every group of a network on units: measured where it is one of ``networks``, else predicted.
 
-        units: such as ["big@fp16", "little", "bigx1"]; default all components in their default precision. Raises
-        ArgumentError for one that has no prices.
+        units: such as ["big@fp16", "little", "bigx1"]; default all components in their default precision. One that
+        takes frames together, such as "bigx1*2", has the time of the same unit a frame at a time, which is told too,
+        less what weights cost that are read once. Raises ArgumentError for one that has no prices.
 
         A measured group that spans several of ours is divided so that they add up to it. Network inputs and outputs
         are free but for the links. Groups that a unit's kind of device has no kernels for are marked,
         unless they were measured.
         """
-        names, known = [Unit.parse(unit) for unit in units or self.default_units()], self.units(graph)
+        asked, known = [Unit.parse(unit) for unit in units or self.default_units()], self.units(graph)
+        names = list(dict.fromkeys(unit.single for unit in asked))
         for name in names:
             if name not in known:
                 part = name.precision and self.components.get(name.component)
@@ -201,6 +203,7 @@ class BoardModel:
         times = {unit: self._times(unit, ms, measured) for unit, ms in predicted.items()}
         timed = measured.profile.units if measured else ()
         times = {unit: row if unit in timed else able(graph, unit, row) for unit, row in times.items()}
+        times |= {unit: self._together(graph, unit, times[unit.single]) for unit in asked if unit.batch > 1}
         count = len(graph.groups)
         return Profile(
             network=graph.name,
@@ -211,7 +214,7 @@ class BoardModel:
             same_pipeline=measured.profile.same_pipeline if measured else {},
             links=self.team.handing_over(self.links) if self.team else self.links,
             idle_w=self.idle_w,
-            error=self._errors(graph, names, measured),
+            error=self._errors(graph, times, measured),
             contention_error=max(
                 measured.profile.contention_error if measured else self.contention_error,
                 *(self.cores[unit.component].error for unit in traffic),
@@ -260,6 +263,17 @@ class BoardModel:
                 traffic[unit] = cores.traffic(works[key], predicted[unit], unit.cores)
         return predicted, traffic
 
+    def _together(self, graph: Graph, unit: Unit, times: UnitTimes) -> UnitTimes:
+        """The times of a unit a frame at a time as those of one that takes frames together."""
+        pricing, precision = self._pricing(unit.single)
+        if unit.cores is not None and unit.single not in self.pricing:
+            pricing = self.cores[unit.component].one
+        work = pricing.work(graph, precision)
+        one, some = (pricing.group_ms(work, precision, frames) for frames in (1, unit.batch))
+        shares = np.divide(some, one, out=np.ones_like(one), where=one > 0)
+        ms, spread = (tuple((np.array(row) * shares).tolist()) for row in (times.ms, times.half_iqr_ms))
+        return replace(times, ms=ms, half_iqr_ms=spread)
+
     def _contention(self, count: int, traffic: Mapping[Unit, Traffic]) -> dict[str, dict[str, tuple[float, ...]]]:
         """The factors of ``count`` groups: between components the board's, between cores of one by their traffic."""
         known = self.team.beside(self.contention) if self.team else self.contention
@@ -272,7 +286,7 @@ class BoardModel:
         """unit -> its error, where it is known; of one without its own that of its component."""
         errors = dict(measured.profile.error) if measured else {}
         for unit in units:
-            pricing, precision = self._pricing(unit)
+            pricing, precision = self._pricing(unit.single)
             if measured and pricing.factor(precision) is None:
                 continue
             default = "" if unit.precision else pricing.default_precision(graph)

@@ -16,7 +16,16 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...._kernels.cpu import algorithms
-from ...._kernels.cpu.algorithms import DIRECT, GEMM, GEMV_HALVES, HALF_GEMM, HALVED, STRASSEN, Algorithm
+from ...._kernels.cpu.algorithms import (
+    DIRECT,
+    GEMM,
+    GEMV_HALVES,
+    HALF_GEMM,
+    HALVED,
+    STRASSEN,
+    Algorithm,
+    reads_many_weights,
+)
 from ...._kernels.cpu.pack_pixels import fold, folded
 from ...._kernels.cpu.space_to_depth import phased
 from ....errors import ArgumentError
@@ -60,7 +69,9 @@ class Work:
     """What a step does: the kernel that prices it, the group it belongs to (from 0), and ``FEATURES`` of it.
 
     But for the last, which depends on the core's cache. ``pieces``: how many parts of it several cores may claim apart,
-    and up to how many it is divided into where there would be few for each core; of a team of unequal cores.
+    and up to how many it is divided into where there would be few for each core; of a team of unequal cores. Where
+    frames can be computed together, ``further`` is a row of the GEMM: what a further one takes, its weights being in a
+    cache.
     """
 
     node: str
@@ -68,6 +79,7 @@ class Work:
     group: int
     features: tuple[float, ...]
     pieces: tuple[int, int] = (1, 1)
+    further: str | None = None
 
 
 class GroupWork(NamedTuple):
@@ -124,7 +136,10 @@ def works(
     for index in range(len(groups) - 1, -1, -1):  # a copy that belongs to no node goes with what it is made for
         if groups[index] is None:
             groups[index] = groups[index + 1] if index + 1 < len(groups) else len(graph.groups) - 1
-    return [Work(step.node, *_of(step, way, group)) for step, way, group in zip(steps, ways, groups, strict=True)]
+    return [
+        Work(step.node, *_of(step, way, group), _further(step))
+        for step, way, group in zip(steps, ways, groups, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +212,19 @@ class PriceList:
         kernels = {kernel: tuple(_robust(*pair).tolist()) for kernel, pair in columns.items()}
         return cls(cache_mb, kernels, integers)
 
-    def group_ms(self, work: GroupWork, precision: str = "") -> np.ndarray:
-        return work.by_group(self.step_ms(work))
+    def group_ms(self, work: GroupWork, precision: str = "", frames: int = 1) -> np.ndarray:
+        return work.by_group(self.step_ms(work, frames))
 
-    def step_ms(self, work: GroupWork) -> np.ndarray:
-        """The time of each step."""
-        return np.array([np.dot(_with_far(step, self.cache_mb), self.price_of(step.kernel)) for step in work.steps])
+    def step_ms(self, work: GroupWork, frames: int = 1) -> np.ndarray:
+        """The time of each step; of one of so many frames that are computed together."""
+        return np.array([self._step_ms(step, frames) for step in work.steps])
+
+    def _step_ms(self, step: Work, frames: int) -> float:
+        one = np.dot(_with_far(step, self.cache_mb), self.price_of(step.kernel))
+        if frames == 1 or step.further is None:
+            return one
+        further = min(one, step.features[0] * self.price_of(step.further)[0])
+        return (one + (frames - 1) * further) / frames
 
     def start_ms(self, work: GroupWork) -> np.ndarray:
         """How much of it is the fixed time for starting a step."""
@@ -298,6 +320,14 @@ def _of(step: Step, way: Algorithm | None, group: int) -> tuple[str, int, tuple[
     sizes = products / GIGA, others / GIGA, weights / MEGA, read / MEGA, written / MEGA, 1.0
     dtype = (step.src[0] if step.kind == "conv" else step.dst).dtype  # a layer on integers may make real numbers
     return kernel if dtype == FLOAT else f"{TYPES[dtype]}:{kernel}", group, sizes, _pieces(step, way, products)
+
+
+def _further(step: Step) -> str | None:
+    """The kernel whose products a further frame takes, where its weights are read once for several (together.pxi)."""
+    if not reads_many_weights(step):
+        return None
+    dtype = step.src[0].dtype
+    return "gemm 1x1" if dtype == FLOAT else f"{TYPES[dtype]}:gemm 1x1"
 
 
 def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:

@@ -34,5 +34,5 @@ class Pricing(Protocol):
     def work(self, graph: Graph, precision: str) -> Any:
         """What the groups of a network do, as ``group_ms`` reads it."""
 
-    def group_ms(self, work: Any, precision: str = "") -> np.ndarray:
-        """The time of each group."""
+    def group_ms(self, work: Any, precision: str = "", frames: int = 1) -> np.ndarray:
+        """The time of each group; of one of so many frames that are computed together."""

@@ -36,6 +36,8 @@ FEATURES = (
     "ms_per_op",
 )
 SHARED, STARTS = FEATURES.index("ms_per_mb_fc_weights"), FEATURES.index("ms_per_op")
+POINTWISE = FEATURES.index("ms_per_gmac_1x1")
+FLOAT_BYTES = 4  # of a weight
 # What a kind costs that no measured network has: as much as its nearest
 NEAREST = {0: 1, 1: 0, 2: SHARED, SHARED: 2}
 WINOGRAD = 36 / 144
@@ -71,8 +73,12 @@ class Regression:
     def work(self, graph: Graph, precision: str) -> np.ndarray:
         return features(dequantized(graph) if graph.quantized else graph)
 
-    def group_ms(self, work: np.ndarray, precision: str = "") -> np.ndarray:
-        return self.factors.get(precision, 1.0) * (work @ np.array(self.prices))
+    def group_ms(self, work: np.ndarray, precision: str = "", frames: int = 1) -> np.ndarray:
+        """Frames together read the weights of fully connected layers once; further ones take their multiply-adds."""
+        prices = np.array(self.prices)
+        further = min(prices[SHARED], prices[POINTWISE] * MEGA / FLOAT_BYTES / GIGA)
+        prices[SHARED] = (prices[SHARED] + (frames - 1) * further) / frames
+        return self.factors.get(precision, 1.0) * (work @ prices)
 
 
 @dataclass(frozen=True, slots=True)
