@@ -6,6 +6,7 @@ from ..planning.units import Unit, core_counts, traits_of
 from .board import WHOLE, Board
 
 SMALL = (1, 2)  # cores of a unit beside those of whole components: with them no division of four cores is missing
+CLUSTERS = 2  # at most, that a search divides in all ways; of more it takes single cores: there are thousands of ways
 
 
 def real_components(board: Board) -> list[str]:
@@ -39,7 +40,7 @@ def units_to_search(board: Board, precision: str = "") -> list[Unit] | None:
     """What a search on a modelled board takes by itself: every component, and some cores of each that has times of
     them; None where there is no model.
 
-    precision: of those that have it; default: each in its own.
+    precision: of those that have it; default: each in its own. Of many clusters single cores are all that is taken.
     """
     if board.model is None:
         return None
@@ -54,5 +55,6 @@ def units_to_search(board: Board, precision: str = "") -> list[Unit] | None:
             for unit in whole
             if unit.component in board.model.cores
             for count in core_counts(board.model.components[unit.component].count)
+            if count == 1 or len(board.model.cores) <= CLUSTERS
         ),
     ]

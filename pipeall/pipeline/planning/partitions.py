@@ -24,6 +24,7 @@ from .unit_set import NEAR, Kind, UnitSet
 from .units import Unit
 
 SETS = 1  # of units, by their bounds, that are searched if they are near; others only if they could be ahead
+FEW = 3  # units: larger sets that are near have plans enough in which each unit has one stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def fastest(profile: Profile, sets: Sequence[Sequence[Unit]], kind: Kind, max_la
             found.add(plan)
     bounds = []
     for index, units in enumerate(_by_bound(known)):
-        near = NEAR if index < SETS else 1.0
+        near = NEAR if index < SETS and sum(units.counts) <= FEW else 1.0
         bounds.append(units.bound_ms)
         if units.bound_ms > near * found.shortest_ms:
             break
