@@ -22,7 +22,7 @@ COLUMNS = (
 def emulated(graph: Graph, board: Board, found: PredictedPlan, frame_ms: float, frames: int) -> float:
     """The median latency of frames that come singly, the first left out, in the board's own time."""
     scale = max(1.0, frame_ms / found.latency_ms)
-    with Pipeline(graph, found.plan, board=board, time_scale=scale) as pipe:
+    with Pipeline(graph, found.plan, board=board, depth=1, time_scale=scale) as pipe:
 
         def run() -> None:
             pipe.submit(given)
