@@ -111,6 +111,8 @@ class UnitSet:
     def _most(self, part: Part) -> float:
         """What no lane of these units does more than."""
         used = np.flatnonzero(part)
+        if self._ms[used].min(axis=0).sum() > self.latency_ms:
+            return -inf
         return float(_rates(quick_ms(self._ms[used], np.array(part)[used])))
 
     @cached_property
