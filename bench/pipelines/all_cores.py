@@ -27,9 +27,10 @@ from pipeall.pipeline.measuring.trial import compare, random_frame
 FILES = {  # of the test data's folders
     "models": ("mobilenet_v1_0.75_192", "squeezenet1.1"),
     "edge": (
-        "bodypix_mnv1_x050_s16", "centerface", "deeplab_v3_mnv2_257", "fastestdet_352", "hand_landmark_lite",
-        "nanodet_m_320", "nanodet_m_320_int8_qdq", "person_reid_retail_0248", "pose_landmark_full",
-        "retinaface_mbnet025", "selfie_segmentation", "ultraface_version-RFB-320_simplified_int8_qdq", "yolox_nano_416",
+        "deeplab_v3_mnv2_257", "face_landmark", "fastestdet_352", "hand_landmark_lite", "nanodet_m_320",
+        "nanodet_m_320_int8_qdq", "person_reid_retail_0248", "pose_landmark_full", "prisma_portrait_seg_nchw",
+        "road_segmentation_adas_0001", "selfie_segmentation", "ultraface_version-RFB-320_simplified_int8_qdq",
+        "yolox_nano_416",
     ),
 }  # fmt: skip
 TWENTY = [*NETWORKS, *(str(DATA / folder / f"{name}.onnx") for folder, names in FILES.items() for name in names)]
