@@ -207,7 +207,9 @@ def test_units_of_any_precision_and_all_cores_are_measured_here(net, board, unit
 def test_plans_of_another_precision_and_of_all_cores_run_to_make_sure(net, board):
     found = pipeall.search(net, measured_here(net, board, **{"big@mixed": 0.1, "little": 0.1}), units=["B@mixed", "L"])
     ran = pipeall.verify(found, board, top=2, seconds=0.05)
-    assert {row.plan for row in ran.rows} == {choice.plan for choice in (*found.ranked[:2], found.simpler) if choice}
+    assert {row.plan for row in ran.rows} == {
+        choice.plan for choice in (*found.ranked[:2], found.simpler, found.parallel) if choice
+    }
     found = pipeall.search(net, measured_here(net, board, cpu=0.1))
     assert str(pipeall.verify(found, board, seconds=0.05).best) == "cpu"
 

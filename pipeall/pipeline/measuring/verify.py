@@ -164,7 +164,7 @@ def verify(
     progress: Progress = silent,
 ) -> Verification:
     """Runs the best plans of a search side by side on this machine, and beside them the best of fewer stages than the
-    first has, and all components independently.
+    first has, and all components independently. That is one of the plans where the search was among lanes too.
 
     Parameters
     ----------
@@ -194,7 +194,8 @@ def verify(
     if board.model is not None or not measured_on(result.profile, board):
         raise ArgumentError("verify: expected a search in a profile that was measured on this machine")
     goal = result.goal
-    choices = {choice.plan: choice for choice in (*result.ranked[:top], result.simpler) if choice}
+    among = result.parallel if result.kind and result.kind.lanes else None
+    choices = {choice.plan: choice for choice in (*result.ranked[:top], result.simpler, among) if choice}
     plans = list(choices)
     if result.parallel:
         choices.setdefault(result.parallel.plan, result.parallel)

@@ -60,6 +60,7 @@ class SearchResult:
     given_up    the share of the simulated throughput that the first of ``ranked`` gives up, being simpler than the best
     bound_ms    for throughput, where plans of any kind or with cuts that float are ranked: no plan that was asked for
                 has a shorter period, found or not; else None
+    kind        plans that were ranked beside pipelines in which each unit has one stage; None: none were
     graph, profile, goal  what was asked
     """
 
@@ -72,6 +73,7 @@ class SearchResult:
     parallel: PredictedPlan | None
     given_up: float
     bound_ms: float | None
+    kind: Kind | None
     graph: Graph
     profile: Profile
 
@@ -225,7 +227,7 @@ def search(
     shown = (room.told(ranked[:top]), candidates.pareto(faster.plans), simpler)
     best, front, simpler = (_made_for(graph, choices, goal) for choices in shown)
     counts, first = (dict(evaluated), dict(covered)), next(iter(simpler), None)
-    return SearchResult(goal, best, front, *counts, first, parallel, lost, faster.bound_ms, graph, profile)
+    return SearchResult(goal, best, front, *counts, first, parallel, lost, faster.bound_ms, kind, graph, profile)
 
 
 def _ranked(
