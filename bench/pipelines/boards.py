@@ -20,6 +20,7 @@ from functools import cached_property
 from bench.common import DETECTORS, NETWORKS, Record, frames, mean_line, names, network, parser
 from bench.pipelines.published import FLOATS, published
 from pipeall import Board, Graph, Plan, quantize
+from pipeall.pipeline.boards.default_units import cores_of, with_some_cores
 from pipeall.pipeline.boards.models.all_cores import AllCores
 from pipeall.pipeline.boards.models.board_model import BoardModel
 from pipeall.pipeline.boards.models.modelled import Modelled
@@ -29,6 +30,7 @@ from pipeall.pipeline.measuring.footprint import footprint
 from pipeall.pipeline.planning.profile import Profile
 from pipeall.pipeline.planning.simulate import Simulation, simulate
 from pipeall.pipeline.planning.uncertainty import interval
+from pipeall.pipeline.planning.units import Unit
 
 FRAMES = 500
 RATES = ("Peak [FPS] .1f", "Parallel [FPS] .1f", "Pipe-All [FPS] .1f", "Floating [FPS] .1f", "Best [FPS] .1f")
@@ -65,7 +67,7 @@ def short(part: Modelled) -> str:
 
 def precise(model: BoardModel, graph: Graph, quantized: Graph) -> dict[str, tuple[Graph, list[str]]]:
     """precision -> the network and the units, where a component has prices of halves, or all CPUs of integers."""
-    units = list(model.profile(graph).units)
+    units = model.default_units()
     cpus = [unit for unit in units if isinstance(model.pricing[unit], PriceList | AllCores)]
     halves = {unit: f"{unit}@fp16" for unit in units if "fp16" in model.precisions(unit)}
     found = {"fp16": (graph, [halves.get(unit, unit) for unit in units])} if halves else {}
@@ -85,8 +87,12 @@ class Ways:
     plans: Mapping[str, Plan | None]
 
     @classmethod
-    def of(cls, graph: Graph, profile: Profile) -> "Ways":
-        found = baselines(graph, profile, list(profile.units))
+    def of(cls, graph: Graph, board: Board, units: Sequence[str]) -> "Ways":
+        """Of whole units; where there is one the best plan may have some of its cores. With several components plans
+        of single cores make yet more frames, and are late."""
+        whole = list(map(Unit.parse, units))
+        profile = board.model.profile(graph, with_some_cores(board, whole) if len(whole) == 1 else whole)
+        found = baselines(graph, profile, units, cores=cores_of(board))
         searched = {mode: found.searched.get(mode, found.searched["pipe-all"])[0].plan for mode in SEARCHES}
         plans = {"peak": found.single[0], "parallel": found.parallel} | searched
         return cls(profile, {MODES[mode]: plan for mode, plan in plans.items()})
@@ -147,7 +153,7 @@ def main() -> None:
         for name in options.boards:
             board = Board.load(name)
             for net, graph in graphs.items():
-                ways = Ways.of(graph, board.model.profile(graph))
+                ways = Ways.of(graph, board, board.model.default_units())
                 known = best_published(name, net)
                 rates, p99 = ways.fps, ways.latency("p99")
                 gain = rates["Parallel"] and rates["Best"] / rates["Parallel"]
@@ -159,7 +165,7 @@ def main() -> None:
                 forms = {"float32": (ways, known)}
                 others = precise(board.model, graph, quantized[net]) if name in FLOATS and net in quantized else {}
                 for precision, (form, units) in others.items():
-                    own = Ways.of(form, board.model.profile(form, units))
+                    own = Ways.of(form, board, units)
                     known = best_published(name, net, precision)
                     last = own.latency("p99")["Best"]
                     precisions.add(

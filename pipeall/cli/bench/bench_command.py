@@ -12,7 +12,7 @@ from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...pipeline.boards import machine
 from ...pipeline.boards.board import Board
-from ...pipeline.boards.default_units import default_units
+from ...pipeline.boards.default_units import default_units, with_some_cores
 from ...pipeline.measuring.comparison import averages, compare_modes
 from ...pipeline.measuring.trial import compare
 from ...pipeline.planning.plan import Plan
@@ -71,10 +71,10 @@ def bench(
     Networks are the zoo's five unless some are named. Peak is the fastest single component; where all cores are equal,
     cpu is one too: all of them at once. Parallel runs the network on every component independently. Pipe-All is the
     best pipeline in which each has one stage or none; Floating may have cuts that float; Best may be any plan:
-    components that come several times, lanes. Of each search the best three run to make sure. The plans of a network
-    take turns. FPS and stage times are wall clock at full load. Latency is from submit to when a frame is delivered in
-    its turn, with as many frames under way as there are units; its worst lane is Parallel's slowest component, which is
-    the paper's figure.
+    components that come several times, lanes, single cores where all are equal. Of each search the best three run to
+    make sure. The plans of a network take turns. FPS and stage times are wall clock at full load. Latency is from
+    submit to when a frame is delivered in its turn, with as many frames under way as there are units; its worst lane is
+    Parallel's slowest component, which is the paper's figure.
 
     With --board the runtime runs here at the pace of the board's model; times are the board's.
     """
@@ -120,10 +120,14 @@ def _compared(
     """The rows of all networks, and notes; with ``time_scale`` at the pace of the board's model."""
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
+    units = default_units(board)
+    if board.model and len(names) == 1:  # with several components the best plans of single cores are late
+        units = with_some_cores(board, list(map(Unit.parse, names)))
+    some = [unit for unit in units if unit.cores and unit.whole in names]
     with progress() as bar:
         overall = bar.add_task("networks", total=len(graphs))
         for net, graph in graphs.items():
-            profile = measured(graph, board, names, seconds, bar)
+            profile = measured(graph, board, [*names, *some], seconds, bar)
             with tracked(bar, net) as show_progress:
                 modes = compare_modes(
                     graph, board, profile, names,

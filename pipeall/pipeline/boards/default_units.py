@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..planning.units import Unit, core_counts, traits_of
 from .board import WHOLE, Board
 
@@ -38,9 +40,9 @@ def cores_of(board: Board) -> dict[str, int]:
 
 def units_to_search(board: Board, precision: str = "") -> list[Unit] | None:
     """What a search on a modelled board takes by itself: every component, and some cores of each that has times of
-    them; None where there is no model.
+    them; None where there is no model. Of many clusters single cores are all that is taken.
 
-    precision: of those that have it; default: each in its own. Of many clusters single cores are all that is taken.
+    precision: of those that have it; default: each in its own.
     """
     if board.model is None:
         return None
@@ -48,13 +50,19 @@ def units_to_search(board: Board, precision: str = "") -> list[Unit] | None:
     if precision:
         names = dict.fromkeys(unit.component for unit in whole if precision in board.model.precisions(unit.component))
         whole = [Unit(name, None, precision) for name in names]
+    return with_some_cores(board, whole)
+
+
+def with_some_cores(board: Board, whole: Sequence[Unit]) -> list[Unit]:
+    """Whole units of a modelled board, and some cores of each that has times of them."""
+    cores = board.model.cores
     return [
         *whole,
         *(
             Unit(unit.component, count, unit.precision)
             for unit in whole
-            if unit.component in board.model.cores
+            if unit.component in cores
             for count in core_counts(board.model.components[unit.component].count)
-            if count == 1 or len(board.model.cores) <= CLUSTERS
+            if count == 1 or len(cores) <= CLUSTERS
         ),
     ]

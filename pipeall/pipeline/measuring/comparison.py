@@ -12,6 +12,7 @@ from typing import Any
 from ...graph.ir import Graph
 from ...progress import Progress, silent
 from ..boards.board import Board
+from ..boards.default_units import cores_of
 from ..planning.plan import Plan
 from ..planning.plan_table import PredictedPlan
 from ..planning.predict import Prediction, predict
@@ -76,26 +77,38 @@ class Baselines:
 
 
 def baselines(
-    graph: Graph, profile: Profile, components: Sequence[str], top: int = 1, modes: Sequence[str] = tuple(SEARCHES)
+    graph: Graph,
+    profile: Profile,
+    components: Sequence[str],
+    top: int = 1,
+    modes: Sequence[str] = tuple(SEARCHES),
+    cores: Mapping[str, int] | None = None,
 ) -> Baselines:
     """The baselines of these components; ``top`` is the number of plans of each of the searched ``modes``.
+
+    The best plan may also have some of their ``cores``, as many as ``search`` is told there are, where the profile has
+    times of such units.
 
     Raises ArgumentError where the profile lacks a component, none can run the whole network, or no plan is possible.
     """
     several = [name for name in components if not traits_of(name).all]
+    some = [unit for unit in profile.units if unit.cores and unit.whole in components]
     searched = {
-        mode: search(graph, profile, units=_units_of(mode, components), top=top, **SEARCHES[mode]).ranked
-        for mode in (modes if len(components) > 1 else ("pipe-all",))
+        mode: search(
+            graph, profile, units=_units_of(mode, components, some), cores=cores, top=top, **SEARCHES[mode]
+        ).ranked
+        for mode in (modes if len(components) > 1 or some else ("pipe-all",))
     }
     single = singles(profile, components)
     able = [name for name in several if Plan.single(name) in single]
     return Baselines(single, Plan.parallel(able) if len(able) > 1 else None, searched)
 
 
-def _units_of(mode: str, components: Sequence[str]) -> Sequence[str]:
+def _units_of(mode: str, components: Sequence[str], some: Sequence[str]) -> Sequence[str]:
     """Those that plans of a searched mode may have: pipelines, as the paper means them, are of single components."""
-    several = [name for name in components if not traits_of(name).all]
-    return several if several and SEARCHES[mode]["plans"] == "pipelines" else components
+    if SEARCHES[mode]["plans"] == "all":
+        return [*components, *some]
+    return [name for name in components if not traits_of(name).all] or components
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +198,9 @@ def _entries(
 ) -> tuple[list[tuple[str, Plan]], dict[str, str]]:
     """Mode and plan of what runs against each other, those of searches last, where there are several components; and
     plans that did not run, with the reason."""
-    options = baselines(graph, profile, components, RUN)
+    options = baselines(graph, profile, components, RUN, cores=cores_of(board))
     entries = [("single", plan) for plan in options.single]
-    if len(components) == 1:
+    if len(options.searched) == 1:
         return entries, {}
     entries += [("parallel", options.parallel)] if options.parallel else []
     refused: dict[str, str] = {}
