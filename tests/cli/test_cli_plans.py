@@ -112,7 +112,8 @@ FILES = {
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_errors_are_one_line(arguments, words, tmp_path):
+def test_errors_are_one_line(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     paths = {name: tmp_path / f"{name}.json" for name in (*FILES, "ALEXNET", "PLAN")}
     for name, text in FILES.items():
         paths[name].write_text(text)

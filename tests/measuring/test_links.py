@@ -71,8 +71,8 @@ class Played:
             parts = ["in", *(name == "second" if kind == "conv" else None for kind, name in labels), "out"]
             ms = [0.0 if part is None else self.cost(stage.unit, len(self.stages), part) for part in parts]
             late = random.permuted(np.tile(np.arange(len(frames)) % 3 == 0, (len(ms), 1)), axis=1).T * self.delay_ms
-            ends = np.cumsum(np.array(ms) + late, axis=1)
-            begin = np.zeros((len(frames), 1))
+            begin = 100.0 * np.arange(len(frames))[:, None]
+            ends = begin + np.cumsum(np.array(ms) + late, axis=1)
             rows = np.rint(1e6 * np.hstack([begin, begin, begin, begin, ends, ends[:, -1:]])).astype(np.int64)
             self.trace.append(StageTrace(0, number, stage.unit, False, groups, labels, rows))
         return iter(frames)
