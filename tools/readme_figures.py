@@ -64,7 +64,7 @@ def chart(rows: Sequence[Sequence[Any]]) -> str:
         (LEFT, rates, "throughput, frames per second"),
         (LEFT + PANEL + 84, latencies, "latency of 99 of 100 frames, ms"),
     )
-    body = [_text(24, 32, "ResNet-50, by models of five boards", 'font-size="18" font-weight="bold" fill="#222"')]
+    body = [_text(24, 32, "ResNet-50, by models of boards", 'font-size="18" font-weight="bold" fill="#222"')]
     body += [_text(x, 62, words, 'fill="#555"') for x, _, words in panels]
     for number, row in enumerate(rows):
         top = TOP + number * ROW
@@ -82,7 +82,7 @@ def chart(rows: Sequence[Sequence[Any]]) -> str:
         body.append(_text(LEFT + number * 130 + 18, height - 20, way, 'fill="#222" font-size="12"'))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" '
-        'font-size="13" role="img">\n<title>Throughput and latency of ResNet-50 on five boards</title>\n'
+        'font-size="13" role="img">\n<title>Throughput and latency of ResNet-50 on nine boards</title>\n'
         f'<rect width="{WIDTH}" height="{height}" rx="10" fill="#ffffff"/>\n' + "\n".join(body) + "\n</svg>\n"
     )
 

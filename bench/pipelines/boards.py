@@ -177,7 +177,7 @@ def main() -> None:
                     precision, (ways, _) = max(forms.items(), key=lambda form: form[1][0].fps["Best"])
                     what = f"{name}: {', '.join(map(short, board.model.components.values()))}"
                     rates = [ways.fps[mode] for mode in SHOWN]
-                    known = max(value or 0 for _, value in forms.values())
+                    known = max((value for _, value in forms.values() if value), default=None)
                     summary.add(what, precision, *rates, known, *ways.latency("p99").values(), str(ways.best))
         say_gains(gains, record, delivery)
 
