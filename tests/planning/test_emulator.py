@@ -198,7 +198,7 @@ def test_a_time_scale_that_cannot_be_is_refused(time_scale, graph, toy):
     [
         ("bigx3-bigx2:2", ArgumentError, r"stage bigx2: expected at most 1 cores of big \(4, 3 of them taken .* got 2"),
         ("bigx5", ArgumentError, r"stage bigx5: expected at most 4 cores of big .* got 5"),
-        ("bigx2", ArgumentError, "unit 'bigx2': expected one of the profile: big, bigx3, bigx1, little, gpu"),
+        ("bigx2", ArgumentError, "unit 'bigx2': expected one of the model toy .*: big, bigx3, bigx1, little, gpu"),
         ("mid-big:2", DeviceError, "no component 'mid' on this board"),
         ("big-little:4", ArgumentError, "expected cuts between 1 and 3"),
     ],
