@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from clips import grey_clip
 from commands import COLOUR, invoke, lines_of, picture, ran, small_disk
 from graphs import Net
 from PIL import Image
@@ -26,13 +27,8 @@ SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory):
-    """Twenty frames, ten a second, each of one grey."""
-    pytest.importorskip("av", reason="needs pipeall[video]")
-    path = tmp_path_factory.mktemp("clip") / "clip.mp4"
-    with video.Writer(path) as writer:
-        for number in range(20):
-            writer.add(np.full((64, 64, 3), 12 * number, np.uint8), number / 10)
-    return path
+    """Twenty frames, ten a second."""
+    return grey_clip(tmp_path_factory.mktemp("clip") / "clip.mp4", 10)
 
 
 def small_classifier(classes):

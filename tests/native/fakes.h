@@ -194,6 +194,18 @@ static pa_slot *take(void) {
     }
 }
 
+/* A thread: all frames go in, as soon as there is room. */
+static inline void *submit_all(void *argument) {
+    for (int64_t frame = 0; frame < frames;) {
+        unsigned ticket = pa_eventcount_ticket(&r.host);
+        if (try_submit(frame))
+            frame++;
+        else
+            pa_eventcount_wait(&r.host, ticket, 0);
+    }
+    return argument;
+}
+
 static inline void take_frame(int64_t frame) {
     pa_slot *slot = take();
     CHECK(slot->frame == frame && slot->failed_stage == -1 && slot->error == 0);

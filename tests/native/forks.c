@@ -64,17 +64,6 @@ static void take_joined(int64_t frame) {
     pa_lane_release(&r.lane);
 }
 
-static void *submit_all(void *argument) {
-    for (int64_t frame = 0; frame < frames;) {
-        unsigned ticket = pa_eventcount_ticket(&r.host);
-        if (try_submit(frame))
-            frame++;
-        else
-            pa_eventcount_wait(&r.host, ticket, 0);
-    }
-    return argument;
-}
-
 static void test_frames_pass(int count, int slots) {
     set_up_fork(count, slots);
     CHECK(start_lane() == 0);

@@ -2,17 +2,6 @@
  * within a second. Argument: number of frames. */
 #include "fakes.h"
 
-static void *submit_all(void *argument) {
-    for (int64_t frame = 0; frame < frames;) {
-        unsigned ticket = pa_eventcount_ticket(&r.host);
-        if (try_submit(frame))
-            frame++;
-        else
-            pa_eventcount_wait(&r.host, ticket, 0);
-    }
-    return argument;
-}
-
 /* One thread submits, another takes; frame numbers stay exact in float32 up to 2^24. */
 static void test_frames_pass(int stages, int slots) {
     set_up(stages, slots);
