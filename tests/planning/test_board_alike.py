@@ -34,19 +34,19 @@ def rows():
 
 
 def totals(rows):
-    """(unit, network) -> ms of networks, without those that were made to have every kernel."""
+    """(unit, network) -> ms of networks, without those that were made to have every kernel. Of weights in half
+    precision (mixed) only the steps that differ are priced, and those are no network."""
     found = Counter()
     for row in rows:
-        if row.network not in fit_prices.GRIDS:
+        if row.network not in fit_prices.GRIDS and not row.unit.endswith("@mixed"):
             found[row.unit, row.network] += row.ms
     return found
 
 
 @pytest.mark.parametrize("first, second, unsure", PAIRS)
 def test_a_core_is_told_by_its_like(first, second, unsure, rows, monkeypatch):
-    """Both ways: four of five networks in all precisions are within the error that is stated, and none far outside, but
-    for weights in half precision alone (mixed), which are up to 27 % off."""
-    off = {}
+    """Both ways: four of five networks in all precisions are within the error that is stated, and none far outside."""
+    off = []
     for (soc, ghz), (other, its_ghz) in ((first, second), (second, first)):
         priced = totals(row for row in rows if row.soc == soc)
         core = CORES[soc]
@@ -57,10 +57,8 @@ def test_a_core_is_told_by_its_like(first, second, unsure, rows, monkeypatch):
         monkeypatch.setitem(CORES, "like", like)
         told = totals(priced_cores.steps("like", rows))
         assert told.keys() == priced.keys() and len(priced) >= 23
-        off |= {(soc, *key): abs(np.log(told[key] / ms)) for key, ms in priced.items()}
-    assert np.mean(np.array(list(off.values())) <= DEVIATIONS * unsure) >= 0.8
-    assert max(off.values()) <= max(0.27, 2.2 * DEVIATIONS * unsure)
-    assert max(value for (_, unit, _), value in off.items() if "@mixed" not in unit) <= 2.2 * DEVIATIONS * unsure
+        off += [abs(np.log(told[key] / ms)) for key, ms in priced.items()]
+    assert np.mean(np.array(off) <= DEVIATIONS * unsure) >= 0.8 and max(off) <= 2.2 * DEVIATIONS * unsure
 
 
 def test_one_core_of_a_uno_q_is_told_by_an_rk3399s(rows):
