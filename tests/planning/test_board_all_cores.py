@@ -149,8 +149,9 @@ def test_pieces_are_those_of_the_drivers():
     assert windows[0] == (56, 56) and windows[-1] == (7, 7)  # 112 x 112 x 32 and 7 x 7 x 1024, nine products each
 
 
-def test_published_times_of_all_cores_are_within_the_error_four_times_of_five():
-    """With equal shares, as ncnn and ARM Compute Library give them: the slowest core's share decides."""
+def test_published_times_of_all_cores_beside_an_error_of_the_other_networks():
+    """With equal shares, as ncnn and ARM Compute Library give them: the slowest core's share decides. The error holds
+    four of five of those it was made of, and 11 of 14 that it was not made of: the documentation says so."""
     known = shared_steps.pairs(price_table.load(price_table.PRICES), build(DATA)["rk3399pro"])
     inside = []
     for network in {pair.network for pair in known}:
@@ -161,7 +162,7 @@ def test_published_times_of_all_cores_are_within_the_error_four_times_of_five():
                 alone, all_ = own.ms[network]
                 shares = 1.1 * alone * own.alone / own.together
                 inside.append(1 / (1 + wide) <= (shares + barrier * steps) / all_ <= 1 + wide)
-    assert len(inside) == 14 and sum(inside) >= 0.7 * len(inside)
+    assert (sum(inside), len(inside)) == (11, 14)
     assert four_of_five(shared_steps.left_out(known)) < 0.09
 
 
