@@ -196,7 +196,9 @@ class Host:
                 "result(), or a timeout"
             )
 
-    def replace(self, lanes: tuple[Lane, ...], graph: Graph, plan: Plan, emulator: Emulator | None, task: Task | None):
+    def replace(
+        self, lanes: tuple[Lane, ...], graph: Graph, plan: Plan, emulator: Emulator | None, task: Task | None
+    ) -> None:
         """Lets new lanes of ``Lanes.started`` take the frames from the next one on; ends them where that cannot be."""
         try:
             border = Border(lanes[0].slot_in, graph, pictures_of(graph))
