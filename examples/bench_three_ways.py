@@ -24,7 +24,7 @@ def plans(network):
     """The network's graph, and its plan for each way; None where there is only one component."""
     graph = pipeall.load(network) if network.endswith(".onnx") else getattr(pipeall.zoo, network)()
     profile = pipeall.profile(graph, seconds=SECONDS)
-    best = pipeall.search(graph, profile)
+    best = pipeall.search(graph, profile, plans="pipelines")
     single = [pipeall.search(graph, profile, units=[unit]).ranked[0] for unit in profile.units]
     peak = max(single, key=lambda choice: choice.prediction.fps)
     pipelines = [choice.plan for choice in best.ranked if len(choice.plan.units) > 1]

@@ -219,7 +219,7 @@ def test_progress_is_told_in_lines_where_there_is_no_terminal(monkeypatch, capsy
         "search tiny --units B --verify 1 --seconds 0.2",
         "bench tiny --components B --seconds 0.2",
         "quantize tiny FRAMES -o OUT",
-        "train digits --epochs 3",
+        "train digits --epochs 30",
     ],
     ids=lambda arguments: arguments.split()[0],
 )
