@@ -37,6 +37,7 @@ _NAMES = {  # module -> its public names
     ".pipeline.planning.explain": "explain",
     ".pipeline.planning.plan": "Plan",
     ".pipeline.planning.profile": "Profile",
+    ".pipeline.planning.schedule_plan": "Demand SchedulePlan",
     ".pipeline.planning.search": "SearchResult search",
     ".pipeline.planning.simulate": "Simulation simulate",
     ".pipeline.stats": "Stats",
@@ -85,6 +86,8 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .pipeline.planning.explain import explain as explain
     from .pipeline.planning.plan import Plan as Plan
     from .pipeline.planning.profile import Profile as Profile
+    from .pipeline.planning.schedule_plan import Demand as Demand
+    from .pipeline.planning.schedule_plan import SchedulePlan as SchedulePlan
     from .pipeline.planning.search import SearchResult as SearchResult
     from .pipeline.planning.search import search as search
     from .pipeline.planning.simulate import Simulation as Simulation

@@ -29,7 +29,7 @@ TOPICS = {
     "running": "Model PictureAnswer Picture Pipeline Engine Stats View",
     "tasks": "tasks",
     "planning": "profile Profile search SearchResult explain verify Verification compare compare_modes measure_all "
-    "simulate Simulation",
+    "simulate Simulation Demand SchedulePlan",
     "quantization": "quantize Quantized keep_float32 mixed_precision allowed_precisions",
     "sizes": "cost Size",
     "errors": "PipeallError ArgumentError ModelError DeviceError MissingExtraError PipelineError PipelineTimeoutError",
