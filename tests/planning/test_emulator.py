@@ -13,6 +13,7 @@ from pipeall import ArgumentError, Board, DeviceError, Pipeline, Plan
 from pipeall.pipeline.boards.emulator import Emulator
 from pipeall.pipeline.lane import Lane
 from pipeall.pipeline.planning.predict import predict
+from pipeall.pipeline.planning.schedule_plan import real_units
 
 MS = {
     "big": [2, 3, 4, 5],
@@ -136,6 +137,23 @@ def test_contention_slows_down_only_where_two_frames_may_be_under_way(graph, toy
     for depth in (None, 2, 1):
         Pipeline(graph, "big-little:3", board=Board((), gpu=False, model=model), depth=depth).close()
     assert told == pytest.approx([13.5, 13.5, 9])
+
+
+def test_units_of_other_networks_slow_down_as_they_do_beside_a_lane(graph, toy):
+    """big takes 14 ms alone: half as much again beside little, twice as much beside the gpu; itself is no neighbour."""
+    model = replace(toy.model, contention={"big": {"little": 1.5, "gpu": 2.0}, "gpu": {"big": 3.0}})
+    emulator = Emulator(graph, Board((), gpu=False, model=model), 1.0)
+
+    def total_ms(plan: str, *others: str, alone: bool = False) -> list[float]:
+        beside = chain.from_iterable(real_units(Plan.parse(other)) for other in others)
+        lane = emulator.paces_ms(Plan.parse(plan), alone=alone, beside=beside)[0]
+        return [stage[0] for stage in lane]
+
+    assert total_ms("big", "little") == total_ms("big", "big-little:3") == pytest.approx([14 * 1.5])
+    assert total_ms("big", "big-little:3", "gpu") == total_ms("big+little", "gpu") == pytest.approx([14 * 1.5 * 2])
+    assert total_ms("big-gpu:3", "gpu") == total_ms("big-gpu:3") == pytest.approx([9 * 2, 1 * 3])
+    assert total_ms("big-gpu:3", "little", alone=True) == pytest.approx([9 * 1.5, 1])
+    assert total_ms("bigx3", "bigx3-little:2") == pytest.approx([18 * 1.5])
 
 
 def test_factors_replace_each_other_and_one_is_as_modelled(graph, toy):

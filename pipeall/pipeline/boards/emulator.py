@@ -6,12 +6,14 @@ cores and a GPU runs in real time on two cores, as long as these compute faster 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import isfinite
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ..planning.plan import Plan
 from ..planning.predict import StageSpan, check_runs, spans
+from ..planning.schedule_plan import RealUnit
 from ..planning.stage_costs import StageCosts
 from .board import Board
 
@@ -42,10 +44,10 @@ class Emulator:
         """Components are throttled as in another emulation of this board."""
         self._heat = dict(other._heat)
 
-    def paces_ms(self, plan: Plan, *, alone: bool = False) -> list[list[list[float]]]:
+    def paces_ms(self, plan: Plan, *, alone: bool = False, beside: Iterable[RealUnit] = ()) -> list[list[list[float]]]:
         """Per lane and stage, the time it takes each way to run a frame (``runtime.NativeLane.set_pace``).
 
-        alone: no two units compute at once.
+        alone: no two units of the plan compute at once. beside: units of other networks (``SchedulePlan.beside``).
         Raises ArgumentError for a stage that the board cannot run.
         """
         profile = self.profile
@@ -53,7 +55,7 @@ class Emulator:
             unit not in profile.units for unit in plan.units
         ):  # those that take frames together are made when asked for
             profile = self._model.profile(self._graph, [*profile.units, *plan.units])
-        costs = StageCosts.of(profile, plan, alone=alone)
+        costs = StageCosts.of(profile, plan, alone=alone, beside=beside)
         check_runs(profile, plan)
         paces = []
         for lane, stages in zip(plan.lanes, spans(profile, plan), strict=True):

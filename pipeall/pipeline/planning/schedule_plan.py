@@ -12,7 +12,7 @@ from ...arguments import a, by_name, checked, number, optional, refused, whole
 from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, write_json
 from .plan import Plan
-from .units import overlap
+from .units import Unit, overlap
 
 MAX_PRIORITY = 9
 MAX_RATE = 1e6  # frames per second
@@ -53,6 +53,11 @@ class RealUnit(NamedTuple):
     component: str
     first: int
     count: int | None
+
+    @property
+    def unit(self) -> Unit:
+        """As plans name it, in the default precision."""
+        return Unit(self.component, self.count)
 
 
 def real_units(plan: Plan) -> list[RealUnit]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,8 @@ from ...errors import ArgumentError
 from .forks import levels
 from .plan import Plan
 from .profile import HOST, Profile
+from .schedule_plan import RealUnit, real_units
+from .units import Unit
 
 
 class StageCosts:
@@ -25,6 +27,7 @@ class StageCosts:
     alone    one unit at a time computes: there is no contention
     level_of where alone: equal numbers are of stages that run side by side
     least    each two of the units may be in one lane or in two: of what they slow each other down the less counts
+    beside   units on which other networks run meanwhile, whether this one's compute in turn or not
 
     Raises ArgumentError for a unit that the profile lacks.
     """
@@ -39,22 +42,29 @@ class StageCosts:
         alone: bool = False,
         level_of: Sequence[int] | None = None,
         least: bool = False,
+        beside: Iterable[Unit] = (),
     ):
         if missing := [unit for unit in units if unit not in profile.units]:
             raise ArgumentError(f"unit {missing[0]!r}: expected one of the profile: {', '.join(profile.units)}")
         self.profile, self.units, self.lanes = profile, tuple(units), tuple(lanes or [0] * len(units))
         self.unit_of, self.alone, self.least = tuple(unit_of or range(len(units))), alone, least
+        self.beside = tuple(beside)
         self._level_of = tuple(level_of or range(len(units))) if alone else (0,) * len(units)
         self._handed: dict[tuple[int, int, int], tuple[float, float]] = {}
         self._handovers: dict[tuple[int | None, int | None], tuple[np.ndarray, np.ndarray]] = {}
 
     @classmethod
-    def of(cls, profile: Profile, plan: Plan, *, alone: bool = False) -> StageCosts:
-        """The costs of a plan's units. Raises ArgumentError for one that the profile lacks."""
+    def of(cls, profile: Profile, plan: Plan, *, alone: bool = False, beside: Iterable[RealUnit] = ()) -> StageCosts:
+        """The costs of a plan's units beside those of other networks; a unit that both use is no neighbour of itself.
+
+        Raises ArgumentError for a unit that the profile lacks.
+        """
         lanes = [index for index, lane in enumerate(plan.lanes) for _ in lane]
         rows = [level for lane in plan.lanes for level in levels(lane)]
         level_of = [number for number, level in enumerate(rows) for _ in level]
-        return cls(profile, plan.units, lanes, plan.unit_of, alone=alone, level_of=level_of)
+        own = set(real_units(plan))
+        others = [unit.unit for unit in beside if unit not in own]
+        return cls(profile, plan.units, lanes, plan.unit_of, alone=alone, level_of=level_of, beside=others)
 
     @cached_property
     def others(self) -> tuple[tuple[int, ...], ...]:
@@ -73,6 +83,11 @@ class StageCosts:
         units = self.units[position], self.units[other]
         return np.min([self.profile.slowdown(*units, same_pipeline=one) for one in same], axis=0)
 
+    def slowdown_beside(self, position: int) -> np.ndarray:
+        """How many times as long a unit takes, per group, while other networks run beside."""
+        factors = [self.profile.slowdown(self.units[position], other) for other in self.beside]
+        return np.prod(factors, axis=0) if factors else np.ones(len(self.profile.groups))
+
     @cached_property
     def loaded_ms(self) -> tuple[np.ndarray, ...]:
         """Time of each group of a frame with the other units running, per unit."""
@@ -83,7 +98,7 @@ class StageCosts:
             others = Counter(kinds[other] for other in self.others[position])
             key = kinds[position], frozenset(others.items())
             if key not in rows:
-                rows[key] = np.array(self.profile.units[unit].ms)
+                rows[key] = np.array(self.profile.units[unit].ms) * self.slowdown_beside(position)
                 for other, count in others.items():
                     rows[key] = rows[key] * self.slowdown(position, kinds.index(other)) ** count
             found.append(rows[key])
@@ -91,7 +106,7 @@ class StageCosts:
 
     def together_ms(self, position: int, frames: int) -> np.ndarray:
         """The same of one unit, for so many frames that are computed together."""
-        ms = self.profile.together_ms(self.units[position], frames)
+        ms = self.profile.together_ms(self.units[position], frames) * self.slowdown_beside(position)
         for other in self.others[position]:
             ms = ms * self.slowdown(position, other)
         return ms
