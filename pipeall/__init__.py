@@ -19,8 +19,10 @@ _NAMES = {  # module -> its public names
     ".graph.onnx.read.read": "load",
     ".graph.onnx.write.write": "save_onnx",
     ".graph.passes.picture_input": "with_picture",
+    ".media.crops": "Crops",
     ".media.model": "Model",
     ".media.picture_answer": "PictureAnswer",
+    ".media.tee": "Tee",
     ".media.view": "View",
     ".picture": "Picture",
     ".pipeline.boards.board": "Board",
@@ -33,6 +35,7 @@ _NAMES = {  # module -> its public names
     ".pipeline.measuring.precision": "allowed_precisions mixed_precision",
     ".pipeline.measuring.trial": "compare",
     ".pipeline.measuring.verify": "Verification verify",
+    ".pipeline.merge": "Merged",
     ".pipeline.pipeline": "Pipeline",
     ".pipeline.planning.explain": "explain",
     ".pipeline.planning.plan": "Plan",
@@ -66,8 +69,10 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .graph.onnx.write.write import save_onnx as save_onnx
     from .graph.passes.fp16 import keep_float32 as keep_float32
     from .graph.passes.picture_input import with_picture as with_picture
+    from .media.crops import Crops as Crops
     from .media.model import Model as Model
     from .media.picture_answer import PictureAnswer as PictureAnswer
+    from .media.tee import Tee as Tee
     from .media.view import View as View
     from .picture import Picture as Picture
     from .pipeline.boards.board import Board as Board
@@ -82,6 +87,7 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .pipeline.measuring.trial import compare as compare
     from .pipeline.measuring.verify import Verification as Verification
     from .pipeline.measuring.verify import verify as verify
+    from .pipeline.merge import Merged as Merged
     from .pipeline.pipeline import Pipeline as Pipeline
     from .pipeline.planning.explain import explain as explain
     from .pipeline.planning.plan import Plan as Plan

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class MediaFrame:
     def __array_interface__(self) -> dict[str, Any]:
         return self.pixels.__array_interface__
 
-    @property
+    @cached_property
     def rgb(self) -> np.ndarray:
         """uint8 (H, W, 3)."""
         return self.pixels if self.pixels.ndim == 3 else video.rgb(self.pixels, self.yuv, self.full_range)
