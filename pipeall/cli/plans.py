@@ -69,6 +69,8 @@ BUSY = (
     "times are longer than the machine alone would take."
 )
 
+SLOW = "Clocks were below their top: {clocks}; the board can do better."
+
 SHORT = "To be done in about a minute some parts of the profile ran {shortest:.2g} s; --seconds 1 gives each as much."
 
 
@@ -108,10 +110,11 @@ def write_tuning(path: str, quiet: bool) -> None:
 
 def times_lines(profile: Profile, board: Board | None = None) -> list[str]:
     """Lines that say where modelled times are from, and how far off they may be; of measured ones that other programs
-    disturbed, how much, and where parts were shortened."""
+    disturbed, how much, where parts were shortened, and where clocks were low."""
     if not profile.modelled:
         others, shortest = profile.about.get("others_cores"), profile.about.get("shortest_s")
         lines = [] if shortest is None else [SHORT.format(shortest=shortest)]
+        lines += [SLOW.format(clocks=profile.slow_clocks)] if profile.slow_clocks else []
         return lines + ([BUSY.format(what="the profile was measured", cores=others)] if disturbed(others) else [])
     line = f"times of {profile.about.get('board')}: {profile.about.get('times')}"
     if board and board.model and profile.about.get("times") in (Regression.source, PriceList.source):

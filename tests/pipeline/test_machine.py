@@ -1,13 +1,17 @@
 """What a record says of the machine, from a recorded board's files."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from recorded_boards import recorded_files, write_tree
 
 from pipeall._kernels.opencl import cl_devices as opencl
+from pipeall.cli.plans import times_lines
 from pipeall.pipeline.boards import machine
 from pipeall.pipeline.boards.board import Board
+from pipeall.pipeline.devices.clocks import clocks_of_cores
+from pipeall.pipeline.planning.profile import Profile, UnitTimes, slow_clocks
 
 FILES = {  # as on a Khadas VIM3: A73 are cpu2 to cpu5, the Mali is ffe40000.gpu
     "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "1800000",
@@ -41,6 +45,62 @@ def test_state_names_clocks_governors_and_temperatures(vim3):
     assert found["clocks_mhz"] == {"big": 1704.0, "little": 1800.0, "gpu": 800.0}
     assert found["governors"] == {"big": "schedutil", "little": "performance", "gpu": "simple_ondemand"}
     assert found["temperature_c"] == {"cpu-thermal": 71.25}
+
+
+def write(root, **files):
+    """Files of the big cores' clock, which is cpu2's."""
+    for name, text in files.items():
+        (root / "sys/devices/system/cpu/cpu2/cpufreq" / name).write_text(f"{text}\n")
+
+
+def test_state_has_what_clocks_may_be(vim3, tmp_path):
+    write(tmp_path, scaling_min_freq=500000, scaling_max_freq=1704000, cpuinfo_max_freq=2208000)
+    gpu = tmp_path / "sys/class/devfreq/ffe40000.gpu"
+    (gpu / "max_freq").write_text("400000000\n")
+    (gpu / "available_frequencies").write_text("124999998 400000000 799999987\n")
+    limits = machine.state(vim3)["clock_limits_mhz"]
+    assert limits["big"] == {"least": 500.0, "most": 1704.0, "top": 2208.0}
+    assert limits["gpu"] == {"most": 400.0, "top": 799.999987} and "little" not in limits
+
+
+def test_of_cores_with_several_clocks_the_slowest_counts(tmp_path):
+    """As on an RK3588, where each pair of big cores has a clock of its own; cores of a pair share the folder."""
+    cpu = tmp_path / "sys/devices/system/cpu"
+    for core, khz in {4: 2304000, 6: 1800000}.items():
+        folder = cpu / f"cpufreq/policy{core}"
+        folder.mkdir(parents=True)
+        (folder / "scaling_cur_freq").write_text(str(khz))
+        for member in (core, core + 1):
+            (cpu / f"cpu{member}").mkdir()
+            (cpu / f"cpu{member}/cpufreq").symlink_to(f"../cpufreq/policy{core}")
+    assert [clock.mhz for clock in clocks_of_cores(tmp_path, (4, 5, 6, 7))] == [2304.0, 1800.0]
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        (dict(scaling_governor="performance", scaling_cur_freq=2208000, scaling_max_freq=2208000), None),
+        (dict(scaling_governor="schedutil", scaling_cur_freq=500000, scaling_max_freq=2208000), None),  # idle just now
+        (dict(scaling_governor="performance", scaling_cur_freq=1704000), "big 1704 of 2208 MHz at most"),  # hot
+        (dict(scaling_governor="schedutil", scaling_max_freq=1398000), "big 1398 of 2208 MHz at most"),
+        (dict(scaling_governor="powersave", scaling_max_freq=2208000), "big governor powersave"),
+    ],
+)
+def test_low_clocks_are_told(vim3, tmp_path, files, told):
+    write(tmp_path, cpuinfo_max_freq=2208000, **files)
+    state = machine.state(vim3)
+    assert slow_clocks(state) == told
+    profile = Profile("net", ("a",), (4, 4), {"big": UnitTimes((1.0,), (0.0,))}, about={"after": state})
+    lines = [f"Clocks were below their top: {told}; the board can do better."] if told else []
+    assert profile.slow_clocks == told and times_lines(profile) == lines
+
+
+def test_profiles_of_before_have_no_limits(tmp_path):
+    """Files that an earlier version wrote load, and say what they can."""
+    profile = Profile("net", ("a",), (4, 4), {"big": UnitTimes((1.0,), (0.0,))})
+    for about, told in (({}, None), ({"after": {"load": 1.0, "clocks_mhz": {"big": 1704.0}}}, None)):
+        replace(profile, about=about).save(tmp_path / "net.json")
+        assert Profile.load(tmp_path / "net.json").slow_clocks == told
 
 
 def test_what_is_not_published_is_absent(tmp_path, monkeypatch):

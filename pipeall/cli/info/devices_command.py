@@ -12,8 +12,10 @@ import click
 
 from ... import env
 from ..._kernels.cpu.cluster import format_cores
+from ...pipeline.boards import machine
 from ...pipeline.boards.board import Board
 from ...pipeline.devices.device import Component
+from ...pipeline.planning.profile import slow_clocks
 from ..options import Command, json_option
 from ..output import print_json
 from ..tables import print_table, print_text
@@ -48,6 +50,8 @@ def devices(kernels: bool, as_json: bool) -> None:
     print_table("Components", headings, map(_component_row, board.components.values()))
     if board.gpu_missing:
         print_text(f"No gpu: {board.gpu_missing}")
+    if clocks := slow_clocks(machine.state(board)):
+        print_text(f"Clocks are below their top: {clocks}")
     if kernels:
         _show_details(rows)
         print_table("Variables", ["name", "meaning", "default", "value"], [variable.values() for variable in variables])

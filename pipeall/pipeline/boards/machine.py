@@ -6,12 +6,13 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from ... import __version__, env
-from ..devices.device import sysfs_text
+from ..devices.clocks import sysfs_text
 from .board import Board
 
 
@@ -31,25 +32,31 @@ def state(board: Board) -> dict[str, Any]:
     """What may change between two measurements; entries that the kernel does not publish are absent.
 
     load           runnable threads, mean of the last minute
-    clocks_mhz     present clock of each component of this machine
+    clocks_mhz     present clock of each component of this machine; of several, the slowest
     governors      who sets it
+    clock_limits_mhz  the least and the most that these may choose, and the hardware's top
     temperature_c  by thermal zone
     """
     root = env.sysfs()
-    clocks, governors = {}, {}
-    for component in board.components.values():
-        mhz, governor = component.device.clock(root)
-        if mhz:
-            clocks[component.name] = mhz
-        if governor:
-            governors[component.name] = governor
+    mhz, governors, limits = {}, {}, {}
+    for name, component in board.components.items():
+        clocks = component.device.clocks(root)
+        mhz[name] = _slowest(clock.mhz for clock in clocks)
+        governors[name] = ", ".join(dict.fromkeys(clock.governor for clock in clocks if clock.governor))
+        of_all = {key: _slowest(getattr(clock, f"{key}_mhz") for clock in clocks) for key in ("least", "most", "top")}
+        limits[name] = {key: value for key, value in of_all.items() if value}
     temperatures = {}
     for zone in sorted((root / "sys/class/thermal").glob("thermal_zone*")):
         name, value = sysfs_text(zone / "type"), sysfs_text(zone / "temp")
         if name and value and value.lstrip("-").isdecimal():
             temperatures[name] = int(value) / 1000
-    found = {"clocks_mhz": clocks, "governors": governors, "temperature_c": temperatures}
-    return {"load": os.getloadavg()[0]} | {key: value for key, value in found.items() if value}
+    rows = {"clocks_mhz": mhz, "governors": governors, "clock_limits_mhz": limits, "temperature_c": temperatures}
+    known = {key: {name: value for name, value in row.items() if value} for key, row in rows.items()}
+    return {"load": os.getloadavg()[0]} | {key: row for key, row in known.items() if row}
+
+
+def _slowest(mhz: Iterable[float | None]) -> float | None:
+    return min((value for value in mhz if value), default=None)
 
 
 def _model() -> str | None:

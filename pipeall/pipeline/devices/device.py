@@ -27,6 +27,7 @@ from ...graph.lower.tiling import Cache
 from ...graph.partition import subgraph
 from ...progress import Progress, silent
 from ...steps import Lowered, Step
+from .clocks import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +171,9 @@ class Device(ABC):
         """
         raise ArgumentError(f"{self.description}: expected a device that is tuned ahead, such as a gpu")
 
-    def clock(self, root: Path) -> tuple[float | None, str | None]:
-        """(MHz, governor) now, as the tree with sys/ at ``root`` tells; None where it does not."""
-        return None, None
+    def clocks(self, root: Path) -> list[Clock]:
+        """What sets its speed, of the tree with sys/ at ``root``; empty where it does not tell."""
+        return []
 
     def kernels(self) -> list[tuple[Any, str]]:
         """Every kernel it could take (``table.KernelRow``), and why it was taken or not."""
@@ -204,14 +205,6 @@ def unsupported_groups(graph: Graph, ask: Callable[[Lowered], str | None]) -> di
 
 def _module(device: str) -> Any:
     return import_module(device if "." in device else f".{device}.{device}_device", __package__)
-
-
-def sysfs_text(path: Path) -> str | None:
-    """A file of sysfs, or None where it is absent or may not be read."""
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return None
 
 
 class HostSlot:

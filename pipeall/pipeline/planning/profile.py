@@ -28,12 +28,30 @@ from .units import Unit, may_be_neighbours
 HOST = "host"  # in links: whoever submits frames and takes results
 DISTURBED = 0.25  # of a core that others took: from there on a measurement is marked
 
+FASTEST = "performance"  # the governor that always chooses the highest clock: one that is lower is held down by heat
+SLOW = ("powersave", "conservative")  # governors that choose the lowest, or rise late
+NEAR_TOP = 0.98  # of the top: steps are not exact
+
 Factors = Mapping[str, Mapping[str, tuple[float, ...]]]
 
 
 def disturbed(cores: Any) -> bool:
     """Whether others took so much, in cores, that a measurement is to be marked; None: nobody knows."""
     return isinstance(cores, int | float) and cores > DISTURBED
+
+
+def slow_clocks(state: Mapping[str, Any]) -> str | None:
+    """What keeps clocks from their top by the record of a machine (``machine.state``), by component; None: nothing."""
+    mhz, governors = state.get("clocks_mhz", {}), state.get("governors", {})
+    found = []
+    for name in dict.fromkeys((*state.get("clock_limits_mhz", {}), *governors)):
+        limits, governor = state.get("clock_limits_mhz", {}).get(name, {}), governors.get(name)
+        top = limits.get("top", limits.get("most", 0.0))
+        most = min(limits.get("most", top), mhz.get(name, top) if governor == FASTEST else top)
+        why = [f"{most:.0f} of {top:.0f} MHz at most"] if most < NEAR_TOP * top else []
+        why += [f"governor {governor}"] if governor in SLOW else []
+        found += [f"{name} {', '.join(why)}"] if why else []
+    return "; ".join(found) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +131,12 @@ class Profile:
     def disturbed(self) -> bool:
         """Whether other programs took so much of the machine meanwhile that the times are not its own."""
         return disturbed(self.about.get("others_cores"))
+
+    @property
+    def slow_clocks(self) -> str | None:
+        """What kept clocks from their top while this was measured, by component; None: nothing that is recorded."""
+        after = self.about.get("after")
+        return slow_clocks(after if isinstance(after, Mapping) else {})
 
     def _repr_html_(self) -> str:
         columns = (self.units[unit].ms for unit in self.units)

@@ -19,7 +19,8 @@ from ....errors import ArgumentError, DeviceError
 from ....graph.lower.tiling import Cache
 from ....graph.onnx.read.wire import release
 from ....steps import Lowered, Step
-from ..device import Device, always, sysfs_text
+from ..clocks import Clock, clocks_of_cores
+from ..device import Device, always
 from .tune_cpu import Tuner, choose_algorithms, gemm_kernels, modelled_algorithms
 
 PRECISIONS = ("fp32", "fp16", "int8", "mixed")
@@ -166,10 +167,8 @@ class Cpu(Device):
             )
         return replace(self, int8=precision != "fp32", precision=precision)
 
-    def clock(self, root: Path) -> tuple[float | None, str | None]:
-        folder = root / f"sys/devices/system/cpu/cpu{self.cluster.cores[0]}/cpufreq"
-        khz = sysfs_text(folder / "scaling_cur_freq")
-        return int(khz) / 1e3 if khz and khz.isdecimal() else None, sysfs_text(folder / "scaling_governor")
+    def clocks(self, root: Path) -> list[Clock]:
+        return clocks_of_cores(root, self.cluster.cores)
 
     def kernels(self) -> list[tuple[Any, str]]:
         return explain(self.cluster.isas, self.cluster.core_type)

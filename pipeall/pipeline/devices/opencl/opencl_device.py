@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +14,8 @@ from ....errors import DeviceError
 from ....graph.ir import Graph
 from ....progress import Progress, silent
 from ....steps import Lowered
-from ..device import Device, Tuned, sysfs_text
+from ..clocks import Clock, clocks_of_gpu
+from ..device import Device, Tuned
 from .opencl_program import ClProgram
 from .tune_opencl import Target, known, tune
 
@@ -113,11 +113,5 @@ class OpenCl(Device):
     def with_precision(self, precision: str) -> OpenCl:
         return replace(self, precision=precision)
 
-    def clock(self, root: Path) -> tuple[float | None, str | None]:
-        """The GPU's devfreq folder, by its name: "ffe40000.gpu" or "fb000000.gpu-mali" on boards with a Mali."""
-        folders = sorted((root / "sys/class/devfreq").glob("*"))
-        folder = next((folder for folder in folders if re.search("gpu|mali", folder.name, re.IGNORECASE)), None)
-        if folder is None or self.stand_in:
-            return None, None
-        hz = sysfs_text(folder / "cur_freq")
-        return int(hz) / 1e6 if hz and hz.isdecimal() else None, sysfs_text(folder / "governor")
+    def clocks(self, root: Path) -> list[Clock]:
+        return [] if self.stand_in else clocks_of_gpu(root)
