@@ -43,6 +43,7 @@ _NAMES = {  # module -> its public names
     ".pipeline.planning.schedule_plan": "Demand SchedulePlan",
     ".pipeline.planning.search": "SearchResult search",
     ".pipeline.planning.simulate": "Simulation simulate",
+    ".pipeline.planning.simulate_schedule": "ScheduleSimulation simulate_schedule",
     ".pipeline.stats": "Stats",
     ".quantization.quantize": "Quantized quantize",
     ".sizing.size": "Size cost",
@@ -98,6 +99,8 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .pipeline.planning.search import search as search
     from .pipeline.planning.simulate import Simulation as Simulation
     from .pipeline.planning.simulate import simulate as simulate
+    from .pipeline.planning.simulate_schedule import ScheduleSimulation as ScheduleSimulation
+    from .pipeline.planning.simulate_schedule import simulate_schedule as simulate_schedule
     from .pipeline.stats import Stats as Stats
     from .quantization.quantize import Quantized as Quantized
     from .quantization.quantize import quantize as quantize

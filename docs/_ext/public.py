@@ -29,7 +29,7 @@ TOPICS = {
     "running": "Model PictureAnswer Picture Pipeline Engine Stats Crops Merged Tee View",
     "tasks": "tasks",
     "planning": "profile Profile search SearchResult explain verify Verification compare compare_modes measure_all "
-    "simulate Simulation Demand SchedulePlan",
+    "simulate Simulation Demand SchedulePlan simulate_schedule ScheduleSimulation",
     "quantization": "quantize Quantized keep_float32 mixed_precision allowed_precisions",
     "sizes": "cost Size",
     "errors": "PipeallError ArgumentError ModelError DeviceError MissingExtraError PipelineError PipelineTimeoutError",

@@ -16,6 +16,10 @@ from .units import Unit, overlap
 
 MAX_PRIORITY = 9
 MAX_RATE = 1e6  # frames per second
+HEAD_START_MS = (
+    100  # of each level of priority: a frame that waits so much longer than one of the next level goes first
+)
+AHEAD = 3  # periods of its rate from now within which a network's frame is due, however many came before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,11 @@ class RealUnit(NamedTuple):
     def unit(self) -> Unit:
         """As plans name it, in the default precision."""
         return Unit(self.component, self.count)
+
+    def __str__(self) -> str:
+        last = self.first + (self.count or 0) - 1
+        cores = f"core {last}" if self.count == 1 else f"cores {self.first} to {last}"
+        return self.component if self.count is None else f"{self.component} {cores}"
 
 
 def real_units(plan: Plan) -> list[RealUnit]:
@@ -188,10 +197,7 @@ def _overlap(one: RealUnit, other: RealUnit) -> bool:
 
 
 def _words(unit: RealUnit) -> str:
-    if unit.count is None:
-        return f"all of {unit.component}"
-    last = unit.first + unit.count - 1
-    return f"{unit.component} core {last}" if unit.count == 1 else f"{unit.component} cores {unit.first} to {last}"
+    return f"all of {unit}" if unit.count is None else str(unit)
 
 
 def schedule_plan_of(name: str, value: Any) -> SchedulePlan:

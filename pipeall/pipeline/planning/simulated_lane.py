@@ -40,8 +40,10 @@ class SimulatedStage:
 class Way:
     """One way to run a frame, or frames together, on a stage: the groups that it then computes.
 
-    A set of units is a bit mask over their positions in the plan. ``always``: the units that slow it down whether they
-    compute or not; None: only those that compute do.
+    A set of stages is a bit mask over their numbers, those of all networks.
+
+    slowdowns  number of another stage -> how many times as long each group takes while that one computes
+    always     the stages that slow it down whether they compute or not; None: only those that compute do
     """
 
     def __init__(
@@ -50,29 +52,30 @@ class Way:
         position: int,
         groups: tuple[int, int],
         handover_ms: float,
+        slowdowns: Mapping[int, np.ndarray],
         always: int | None,
         frames: int = 1,
     ):
-        self.position, self.handover_ms, self.always = position, frames * handover_ms, always
+        self.handover_ms, self.always = frames * handover_ms, always
         profile, span = costs.profile, slice(*groups)
         times = profile.units[costs.units[position]]
         self._ms = profile.together_ms(costs.units[position], frames)[span]
         self._extra_w = np.zeros(len(self._ms))  # of each group, beyond the idle board
         if times.power_w is not None and profile.idle_w is not None:
             self._extra_w = np.maximum(np.array(times.power_w[span]) - profile.idle_w, 0.0)
-        self._slowdown = [costs.slowdown(position, other)[span] for other in range(len(costs.units))]
+        self._slowdowns = [(1 << number, slowdown[span]) for number, slowdown in slowdowns.items()]
         self._loads: dict[int, tuple[float, float]] = {}
         self.alone_ms = float(self._ms.sum()) + self.handover_ms
         deviation_ms = frames * sqrt(sum((spread / QUARTILE) ** 2 for spread in times.half_iqr_ms[span]))
         self.sigma = sqrt(log1p((deviation_ms / self.alone_ms) ** 2)) if self.alone_ms else 0.0
 
     def load(self, computing: int) -> tuple[float, float]:
-        """How many times as long it takes while these units compute, and what it then draws (W beyond idle)."""
+        """How many times as long it takes while these stages compute, and what it then draws (W beyond idle)."""
         computing = computing if self.always is None else self.always
         if computing not in self._loads:
             ms = self._ms
-            for other, slowdown in enumerate(self._slowdown):
-                if other != self.position and computing >> other & 1:
+            for other, slowdown in self._slowdowns:
+                if other & computing:
                     ms = ms * slowdown
             loaded_ms = float(ms.sum()) + self.handover_ms
             slower = loaded_ms / self.alone_ms if self.alone_ms else 1.0
@@ -159,7 +162,7 @@ class StageState:
         frames, first = int(inside.sum()), np.array(self.first or [True])
 
         def mean(start: np.ndarray, stop: np.ndarray) -> float:
-            return float((stop - start)[inside & first].sum()) / max(1, frames)
+            return float((stop[inside & first] - start[inside & first]).sum()) / max(1, frames)
 
         return SimulatedStage(
             unit=self.unit,
@@ -185,25 +188,27 @@ class LaneState:
         self.before = [[ring for ring in numbers if links[ring][1] == index] for index in range(len(stages))]
         self.behind = [[ring for ring in numbers if links[ring][0] == index] for index in range(len(stages))]
         self.senders = [links[rings[0]][0] for rings in self.before]
-        self.submitted: list[tuple[int, float]] = []  # frame number, ms
+        self.submitted: list[tuple[int, float, float]] = []  # frame number, when it was, when it is due (ms)
 
     @property
     def under_way(self) -> int:
         return len(self.submitted) - self.stages[-1].finished
 
-    def submit(self, frame: int, now: float) -> None:
-        self.submitted.append((frame, now))
+    def submit(self, frame: int, now: float, due_ms: float) -> None:
+        self.submitted.append((frame, now, due_ms))
         self.inside[0] += 1
 
-    def waiting(self, now: float) -> Iterator[tuple[bool, int, int]]:
-        """The stages that could begin a frame: whether fewer than they take together, its number, and their index."""
+    def waiting(self, now: float) -> Iterator[tuple[bool, float, int, int]]:
+        """The stages that could begin a frame: whether fewer than they take together, when it is due, its number, and
+        their index."""
         for index, stage in enumerate(self.stages):
             if stage.running or not all(self.inside[ring] for ring in self.before[index]):
                 continue
             if stage.taken_ms is None:
                 stage.taken_ms = now
             if frames := self._fitting(index):
-                yield frames < stage.most, self.submitted[len(stage.runs)][0], index
+                frame, _, due_ms = self.submitted[len(stage.runs)]
+                yield frames < stage.most, due_ms, frame, index
 
     def begin(self, index: int, now: float) -> None:
         stage = self.stages[index]
@@ -240,7 +245,7 @@ class LaneState:
     def times(self) -> list[FrameTimes]:
         """The times of the frames that are finished."""
         found = []
-        for (frame, at), *runs in zip(self.submitted, *(stage.runs for stage in self.stages), strict=False):
+        for (frame, at, _), *runs in zip(self.submitted, *(stage.runs for stage in self.stages), strict=False):
             _, begun, ended = zip(*runs, strict=True)
             if ended[-1] < inf:
                 found.append(
