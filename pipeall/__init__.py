@@ -44,6 +44,7 @@ _NAMES = {  # module -> its public names
     ".pipeline.planning.search": "SearchResult search",
     ".pipeline.planning.simulate": "Simulation simulate",
     ".pipeline.planning.simulate_schedule": "ScheduleSimulation simulate_schedule",
+    ".pipeline.schedule": "Schedule",
     ".pipeline.stats": "Stats",
     ".quantization.quantize": "Quantized quantize",
     ".sizing.size": "Size cost",
@@ -101,6 +102,7 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .pipeline.planning.simulate import simulate as simulate
     from .pipeline.planning.simulate_schedule import ScheduleSimulation as ScheduleSimulation
     from .pipeline.planning.simulate_schedule import simulate_schedule as simulate_schedule
+    from .pipeline.schedule import Schedule as Schedule
     from .pipeline.stats import Stats as Stats
     from .quantization.quantize import Quantized as Quantized
     from .quantization.quantize import quantize as quantize

@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 TOPICS = {
     "networks": "load save_onnx with_picture Graph Tensor zoo demo",
     "boards": "Board BoardModel Plan footprint",
-    "running": "Model PictureAnswer Picture Pipeline Engine Stats Crops Merged Tee View",
+    "running": "Model PictureAnswer Picture Pipeline Engine Schedule Stats Crops Merged Tee View",
     "tasks": "tasks",
     "planning": "profile Profile search SearchResult explain verify Verification compare compare_modes measure_all "
     "simulate Simulation Demand SchedulePlan simulate_schedule ScheduleSimulation",

@@ -17,6 +17,7 @@ from ..graph.passes.picture_input import pictures_of
 from .boards.board import Board, host_component
 from .devices.device import Component
 from .planning.plan import Plan, StagePlan
+from .planning.schedule_plan import RealUnit
 from .planning.units import Unit, overlap, traits_of
 from .stats import NO_GROUPS
 
@@ -61,6 +62,12 @@ def spare_unit(graph: Graph, plan: Plan, board: Board) -> Component | None:
     if board.model:
         return host_component(Unit((free or clusters)[-1].name))
     return free[-1] if free else clusters[-1].with_cores(Unit(clusters[-1].name, 1), clusters[-1].device.cores[-1:])
+
+
+def front_unit(name: str) -> RealUnit:
+    """The unit of a stage in front: a whole cluster, which plans may have too, or the last core of one."""
+    unit = Unit.parse(name)
+    return RealUnit(unit.component, 0 if unit.cores is None else -1, unit.cores)
 
 
 def _apart(graph: Graph) -> Graph:

@@ -32,10 +32,11 @@ pa_slot *pa_lane_free(pa_lane *lane) {
     return pa_ring_free(lane->stage->in);
 }
 
-static void publish(pa_lane *lane, int64_t frame) {
+static void publish(pa_lane *lane, int64_t frame, int64_t due_ns) {
     pa_slot *slot = pa_ring_free(lane->stage->in);
     slot->frame = frame;
     slot->submitted_ns = pa_now_ns();
+    slot->due_ns = due_ns;
     slot->failed_stage = -1;
     slot->error = slot->late = 0;
     slot->block = lane->next_block;
@@ -43,8 +44,8 @@ static void publish(pa_lane *lane, int64_t frame) {
     pa_ring_publish(lane->stage->in);
 }
 
-void pa_lane_submit(pa_lane *lane, int64_t frame) {
-    publish(lane, frame);
+void pa_lane_submit(pa_lane *lane, int64_t frame, int64_t due_ns) {
+    publish(lane, frame, due_ns);
     pa_eventcount_signal_if(&lane->stage->unit->gate, &lane->stage->blocked, PA_FRAME);
 }
 
@@ -62,7 +63,7 @@ int pa_lane_begin_inline(pa_lane *lane, pa_thread_state *thread_state) {
 
 void pa_lane_run_inline(pa_lane *lane, int64_t number) {
     pa_batch batch;
-    publish(lane, number);
+    publish(lane, number, 0); /* it is the only one */
     if (pa_stage_begin(lane->stage, &batch)) pa_stage_end(&batch);
 }
 

@@ -14,10 +14,12 @@ from ..graph.partition import border, branch, joined, subgraph
 from ..steps import SLOT_IN, Lowered, SlotTensor
 from . import runtime
 from .devices.device import Component, ring_slots
-from .front import row_of
+from .front import front_unit, row_of
 from .planning.forks import levels, links
 from .planning.plan import StagePlan, borders
 from .planning.rings import slots_behind, under_way
+from .planning.schedule_plan import RealUnit
+from .shared_units import SharedUnits
 from .stats import StageCounters
 from .trace import StageTrace
 
@@ -121,20 +123,23 @@ def _supported(lowered: list[Lowered], units: Sequence[Component]) -> list[Lower
 def _compiled(
     lowered: Sequence[Lowered],
     units: Sequence[Component],
-    unit_of: Sequence[int],
+    real: Sequence[RealUnit],
     batches: Sequence[int],
     record: bool,
     packed: MutableMapping[Any, Any],
+    shared: SharedUnits,
 ) -> list[Any]:
-    """The program of each stage. Those of one unit share what the one with the largest arena has."""
+    """The program of each stage. Those of one unit share what the one with the largest arena has, and that one what the
+    unit's first program has."""
     programs: dict[int, Any] = {}
-    owners: dict[int, Any] = {}
+    largest: dict[RealUnit, Any] = {}
     for index in sorted(range(len(lowered)), key=lambda index: -lowered[index].arena_bytes * batches[index]):
-        device, name, number = units[index].device, units[index].name, unit_of[index]
-        shared = {"beside": owners.get(number), "packed": packed} if device.shares else {}
+        device, name, unit = units[index].device, units[index].name, real[index]
+        beside = {"beside": largest.get(unit, shared.program(unit)), "packed": packed} if device.shares else {}
         together = {"batch": batches[index]} if batches[index] > 1 else {}
-        programs[index] = device.compile(lowered[index], name, record=record, **shared, **together)
-        owners.setdefault(number, programs[index])
+        programs[index] = device.compile(lowered[index], name, record=record, **beside, **together)
+        largest.setdefault(unit, programs[index])
+        shared.add(unit, programs[index])
     return [programs[index] for index in range(len(lowered))]
 
 
@@ -193,7 +198,7 @@ def _lines(slot: SlotTensor) -> int:
 class Lane:
     """Runs ``stages`` on ``units`` from when it is made until ``close``.
 
-    unit_of the number of the unit that serves each stage
+    real    the unit that serves each stage; ``shared``: what lanes on one unit have in common
     number  what its counters and traces are filed under
     gate    changes when the lane has room or a result
     slots   per ring, but for the first
@@ -213,7 +218,8 @@ class Lane:
         graph: Graph,
         stages: Sequence[StagePlan],
         units: Sequence[Component],
-        unit_of: Sequence[int],
+        real: Sequence[RealUnit],
+        shared: SharedUnits,
         gate: runtime.Gate,
         *,
         number: int,
@@ -231,8 +237,8 @@ class Lane:
         graph, stages, units, ranges = row_of(graph, stages, units, spare)
         self._front = len(stages) - self._front
         lowered = _supported(lowered_stages(graph, stages, units, timed=True), units)
-        unit_of = [-1] * self._front + list(unit_of)
-        programs = _compiled(lowered, units, unit_of, [stage.unit.batch for stage in stages], record, packed)
+        real = [front_unit(units[0].name)] * self._front + list(real)
+        programs = _compiled(lowered, units, real, [stage.unit.batch for stage in stages], record, packed, shared)
         for stage, unit, groups, program in zip(stages, units, ranges, programs, strict=True):
             self.stages.append(Stage(unit, groups, stage.floating, program))
         rings, depth = _rings(stages, self.stages, lowered, slots, depth)
@@ -241,12 +247,10 @@ class Lane:
         outputs, leaves = results(graph, lowered)
         self.started_ns = runtime.now_ns()
         names = [str(stage.unit.name) for stage in self.stages]
-        threads = {number: runtime.NativeUnit(name) for number, name in zip(unit_of, names, strict=True)}
-        served = [threads[number] for number in unit_of]
         fault = fault and (fault[0] + self._front, fault[1])
         self.native = runtime.NativeLane(
             names,
-            served,
+            shared.threads(real, names),
             programs,
             rings,
             outputs,

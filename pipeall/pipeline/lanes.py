@@ -21,6 +21,8 @@ from .front import spare_unit
 from .lane import Lane
 from .planning.plan import Plan
 from .planning.rings import REORDER, in_turn
+from .planning.schedule_plan import real_units
+from .shared_units import ALONE, Place, SharedUnits
 from .stats import StageCounters
 from .trace import StageTrace
 
@@ -38,6 +40,8 @@ class Move(NamedTuple):
 
 class Lanes:
     """Runs ``plan`` from when it is made until ``close``. Arguments as for ``Pipeline`` and ``Lane``.
+
+    place   what it has of the board beside other networks
 
     gate    changes when there is room or a result
     frames  counts frames in and out, and keeps results until their turn
@@ -61,15 +65,16 @@ class Lanes:
         depth: int | None,
         record: bool,
         fault: tuple[int, int] | None,
+        place: Place = ALONE,
     ):
         self.graph, self.plan, self.board = graph, plan, board
-        self.gate, self.frames = runtime.Gate(), runtime.Frames()
+        self.gate, self.frames = runtime.Gate(), runtime.Frames(place.rate, place.priority)
         self.all: tuple[Lane, ...] = ()
         self.open: tuple[Lane, ...] = ()
         self.plans = deque([(0, plan)], maxlen=KEPT_PLANS)
         self.moves: deque[Move] = deque(maxlen=KEPT_PLANS)
         self.traces: list[StageTrace] = []
-        self._emulator, self._record = emulator, record
+        self._emulator, self._record, self._place = emulator, record, place
         self.packed: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
         self._options = {"slots": slots, "depth": depth, "record": record, "fault": fault, "packed": self.packed}
         self._lock = threading.Lock()  # of a move, and of what must not see half of one
@@ -83,23 +88,24 @@ class Lanes:
     def started(self, graph: Graph, plan: Plan) -> tuple[Lane, ...]:
         """New lanes of a plan for a network, which take no frames yet (``turn_to``)."""
         lanes: tuple[Lane, ...] = ()
+        shared = self._place.units or SharedUnits()  # of its own: lanes that were left free all they had
         try:
             for index in range(len(plan.lanes)):
-                lanes += (self._start(graph, plan, index),)
+                lanes += (self._start(graph, plan, index, shared),)
         except BaseException:
             for lane in lanes:
                 lane.end()
             raise
         return lanes
 
-    def _start(self, graph: Graph, plan: Plan, index: int) -> Lane:
+    def _start(self, graph: Graph, plan: Plan, index: int, shared: SharedUnits) -> Lane:
         """Lane ``index`` of a plan."""
         stages, units = plan.lanes[index], self.board.units(plan)[index]
         first = sum(map(len, plan.lanes[:index]))
         spare = spare_unit(graph, plan, self.board) if units[0].device.cores is None else None
-        unit_of = plan.unit_of[first : first + len(stages)]
+        real = real_units(plan)[first : first + len(stages)]
         number = self.all[-1].number + 1 + index if self.all else index
-        lane = Lane(graph, stages, units, unit_of, self.gate, number=number, spare=spare, **self._options)
+        lane = Lane(graph, stages, units, real, shared, self.gate, number=number, spare=spare, **self._options)
         # Also at the interpreter's exit: finalizers run newest first, so the threads end before OpenCL slots are freed.
         lane.end = weakref.finalize(self, lane.close)
         return lane
@@ -198,9 +204,10 @@ class Lanes:
 
     def _keep_pace(self) -> None:
         if self._emulator:
-            alone = in_turn(self.plan, self._options["depth"])
-            for lane, paces_ms in zip(self.open, self._emulator.paces_ms(self.plan, alone=alone), strict=True):
-                lane.set_paces(paces_ms)
+            alone, beside = in_turn(self.plan, self._options["depth"]), self._place.beside
+            paces_ms = self._emulator.paces_ms(self.plan, alone=alone and not beside, beside=beside)
+            for lane, ms in zip(self.open, paces_ms, strict=True):
+                lane.set_paces(ms)
 
     def close(self) -> None:
         """Ends the stages; frames inside are dropped. Safe to call twice."""

@@ -70,7 +70,7 @@ cdef extern from "stage.h" nogil:
     void pa_unit_close(pa_unit *)
     int pa_lane_start(pa_lane *)
     pa_slot *pa_lane_free(pa_lane *)
-    void pa_lane_submit(pa_lane *, int64_t)
+    void pa_lane_submit(pa_lane *, int64_t, int64_t)
     int pa_lane_begin_inline(pa_lane *, pa_thread_state *)
     void pa_lane_run_inline(pa_lane *, int64_t)
     void pa_lane_end_inline(pa_lane *, const pa_thread_state *)

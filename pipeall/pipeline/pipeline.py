@@ -33,6 +33,7 @@ from .planning.plan import Plan, plan_of
 from .planning.profile import Profile, profile_of
 from .planning.rings import MAX_SLOTS, FrameTimes
 from .rebalance import Drift, Rebalancer
+from .shared_units import ALONE
 from .stats import Snapshot, SourceCounter, StageCounters, Stats
 from .trace import StageTrace, save
 
@@ -90,6 +91,8 @@ class Pipeline:
         For a component that is absent or does not start.
     """
 
+    _place = ALONE  # of one network of several: what it shares with the others
+
     @checked(
         graph=network,
         plan=optional(plan_of),
@@ -124,7 +127,8 @@ class Pipeline:
         drift = Drift.of(first.divided, first.plan, board, first.profile) if rebalance else None
         self.choice = first.choice
         self._trace_to, self._close_lock, self._replace_lock = trace, threading.Lock(), threading.Lock()
-        self.lanes = Lanes(first.graph, first.plan, board, first.emulator, record=trace is not False, **options)
+        options |= {"record": trace is not False, "place": self._place}
+        self.lanes = Lanes(first.graph, first.plan, board, first.emulator, **options)
         self._host = Host(self.lanes)
         if drift:
             self.rebalancer = Rebalancer(drift, self.lanes.end_left, self.lanes.move, time_scale)

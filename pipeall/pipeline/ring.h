@@ -41,6 +41,7 @@ typedef struct pa_slot {
     pa_slot_memory memory;
     int64_t frame;
     int64_t submitted_ns;
+    int64_t due_ns; /* of frames that wait for one unit, the one with the earliest goes first */
     int64_t begin_ns[PA_MAX_STAGES], end_ns[PA_MAX_STAGES]; /* of each stage passed so far */
     int32_t failed_stage;                                  /* -1, or the stage that failed on this frame */
     int32_t error;                                         /* its error code */

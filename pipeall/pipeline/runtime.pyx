@@ -18,6 +18,7 @@ from math import prod
 import numpy as np
 
 from ..errors import ArgumentError, DeviceError, PipelineError
+from .planning.schedule_plan import AHEAD, HEAD_START_MS
 
 
 include "native.pxi"
@@ -39,34 +40,7 @@ cdef void *allocate(size_t nbytes) except NULL:
 include "unit.pxi"
 
 
-cdef class Arrived:
-    """One result: ``times`` (frame number, submitted, begin and end of each stage, in ns), and ``arrays``, a copy of
-    each output; ``error`` is set instead where a stage failed."""
-
-    cdef readonly object times, arrays, error
-
-
-cdef class Frames:
-    """The frames of a pipeline: how many have gone in and come out, and the results that wait for their turn.
-
-    A change is made within one native call, where Python runs no signal handler: an exception that one raises (Ctrl-C)
-    finds all of it done or nothing.
-    """
-
-    cdef readonly int64_t submitted, delivered
-    cdef dict arrived, alive
-
-    def __cinit__(self):
-        self.arrived, self.alive = {}, {}
-
-    def next(self):
-        """Takes the result whose turn it is, as ``Arrived``; None before it has arrived. A failed frame stays."""
-        cdef Arrived arrived = self.arrived.get(self.delivered)
-        if arrived is not None and arrived.error is None:
-            del self.arrived[self.delivered]
-            self.alive.pop(self.delivered, None)
-            self.delivered += 1
-        return arrived
+include "frames.pxi"
 
 
 include "pieces.pxi"
@@ -213,7 +187,7 @@ cdef class NativeLane:
         self.fill(slot, pieces)
         if alive:
             frames.alive[frame] = alive
-        pa_lane_submit(&self.lane, frame)
+        pa_lane_submit(&self.lane, frame, frames.next_due())
         frames.submitted += 1
         self.submitted += 1
         return frame

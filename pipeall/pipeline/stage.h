@@ -11,12 +11,15 @@
  * Taking turns
  * A unit begins a frame on a stage only where it has both the frame and a free slot for it, and then carries it through.
  * So it never waits for another of its own stages, and a full ring holds up one stage, not the unit. Of several frames
- * that could begin it takes the one with the lowest number: in a lane that is the one furthest on.
+ * that could begin it takes the one that is due first. In a lane that is the oldest, which is furthest on. Frames of
+ * several networks are due when they were submitted, less a head start for each level of priority; those beyond a
+ * network's rate are due later, without (runtime.Frames). So a frame of low priority waits for a bounded time, and no stage is
+ * interrupted.
  *
  * Frames together
  * A stage whose program computes a batch takes the frames that wait, as many as fit one, and hands them on together. It
  * never waits for more of them: a frame that comes alone is computed alone. But its unit begins whatever else it can before
- * it begins fewer than fit. A frame that failed, or is to fail, goes alone.
+ * it begins fewer than fit. Other lanes do not wait for that. A frame that failed, or is to fail, goes alone.
  *
  * Waiting
  * Where nothing can begin the unit waits at its gate. A neighbour that fills or frees a slot changes the gate, and wakes
@@ -199,7 +202,8 @@ int pa_lane_start(pa_lane *lane);
 
 /* Host side; one thread submits and one takes results, possibly two different threads. */
 pa_slot *pa_lane_free(pa_lane *lane);    /* a slot to fill, or NULL: full */
-void pa_lane_submit(pa_lane *lane, int64_t frame); /* with blocks: while fewer frames than those are not released */
+/* With blocks: while fewer frames than those are not released. */
+void pa_lane_submit(pa_lane *lane, int64_t frame, int64_t due_ns);
 /* Inline execution, in place of pa_lane_submit, where no other frame is under way. Where pa_lane_begin_inline gives 1,
  * this thread may fill the slot, or point it at memory of its own, and compute the frame. pa_lane_front has its result
  * next unless the lane is being closed. pa_lane_end_inline ends it, with or without a frame. */

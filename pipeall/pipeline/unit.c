@@ -46,21 +46,30 @@ static void dismiss(pa_unit *self) {
     }
 }
 
-/* The stage whose next frame has the lowest number, of those that can begin as many frames as they take together; else of
- * those that can begin some. NULL: none can. */
+/* The frames that a stage can begin now. */
+static int ready(const pa_unit *self, pa_stage *stage) {
+    return self->under_way >= stage->program->depth ? 0 : pa_stage_ready(stage);
+}
+
+/* Whether another stage of the same lane can begin as many frames as it takes together. */
+static int lets_another(const pa_unit *self, const pa_stage *stage) {
+    for (pa_stage *other = self->serves; other; other = other->next)
+        if (other != stage && other->lane == stage->lane && ready(self, other) == pa_stage_most(other)) return 1;
+    return 0;
+}
+
+/* The stage whose next frame is due first, of those that can begin one; a stage that can begin fewer than it takes
+ * together lets others of its lane go first. NULL: none can. */
 static pa_stage *choose(pa_unit *self) {
     pa_stage *chosen = NULL;
-    int64_t lowest = INT64_MAX;
-    int chosen_lacks = 1;
+    int64_t first = INT64_MAX;
     for (pa_stage *stage = self->serves; stage; stage = stage->next) {
-        const int count = self->under_way >= stage->program->depth ? 0 : pa_stage_ready(stage);
-        if (!count) continue;
-        const int lacks = count < pa_stage_most(stage);
-        const int64_t number = pa_ring_front_at(stage->in, (uint32_t)stage->ahead)->frame;
-        if (chosen && (lacks != chosen_lacks ? lacks : number >= lowest)) continue;
+        const int count = ready(self, stage);
+        if (!count || (count < pa_stage_most(stage) && lets_another(self, stage))) continue;
+        const int64_t due = pa_ring_front_at(stage->in, (uint32_t)stage->ahead)->due_ns;
+        if (chosen && due >= first) continue;
         chosen = stage;
-        lowest = number;
-        chosen_lacks = lacks;
+        first = due;
     }
     return chosen;
 }

@@ -180,7 +180,7 @@ static int fill(int64_t frame) {
 
 static int try_submit(int64_t frame) {
     if (!fill(frame)) return 0;
-    pa_lane_submit(&r.lane, frame);
+    pa_lane_submit(&r.lane, frame, frame);
     return 1;
 }
 
