@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.common import Record, frames, network, parser
-from pipeall import Board, Pipeline, Plan, search
+from pipeall import Board, Pipeline, Plan, Schedule, search
 from pipeall.graph.ir import Graph, Node, Tensor
 
 TENTHS = 10
@@ -78,25 +78,30 @@ def stream(
     board: Board | None = None,
 ) -> None:
     """So many frames, or so many seconds, through a pipeline; on a modelled board no faster than that."""
-    board = board or record.board
-    inputs, rows, pace = frames(graph, KINDS), [], board.model is not None
-    with Pipeline(graph, plan, board=board) as pipe:
-        expected, done = list(pipe.map(inputs)), 0
-        for tenth in range(1, TENTHS + 1):
-            begin, snapshot, before = time.monotonic(), pipe.snapshot(), done
-            for result in pipe.map(again(inputs, done, count and count // TENTHS, seconds / TENTHS)):
-                if not np.array_equal(result, expected[done % KINDS]):
-                    raise SystemExit(f"{graph.name} by {plan}: result {done} is not that of its frame")
-                done += 1
-            fps, stats = (done - before) / (time.monotonic() - begin), pipe.stats(since=snapshot)
-            late = sum(stage.late for stage in stats.stages) if pace else None
-            latency = stats.latency_p50_ms, stats.latency_p95_ms, stats.latency_p99_ms
-            rows.append((fps, rss_mb(), free_speed()))
-            record.add(str(plan), tenth, done - before, fps, *latency, *rows[-1][1:], late)
+    with Pipeline(graph, plan, board=board or record.board) as pipe:
+        flow(record, pipe, str(plan), count, seconds)
+
+
+def flow(record: Record, pipe: Pipeline, label: str, count: int | None = None, seconds: float = 0) -> None:
+    """So many frames, or so many seconds, through an open pipeline."""
+    graph, pace = pipe.graph, pipe.board.model is not None
+    inputs, rows = frames(graph, KINDS), []
+    expected, done = list(pipe.map(inputs)), 0
+    for tenth in range(1, TENTHS + 1):
+        begin, snapshot, before = time.monotonic(), pipe.snapshot(), done
+        for result in pipe.map(again(inputs, done, count and count // TENTHS, seconds / TENTHS)):
+            if not np.array_equal(result, expected[done % KINDS]):
+                raise SystemExit(f"{graph.name} by {label}: result {done} is not that of its frame")
+            done += 1
+        fps, stats = (done - before) / (time.monotonic() - begin), pipe.stats(since=snapshot)
+        late = sum(stage.late for stage in stats.stages) if pace else None
+        latency = stats.latency_p50_ms, stats.latency_p95_ms, stats.latency_p99_ms
+        rows.append((fps, rss_mb(), free_speed()))
+        record.add(label, tenth, done - before, fps, *latency, *rows[-1][1:], late)
     (first_fps, _, first_free), (last_fps, last_rss, last_free) = rows[0], rows[-1]
     gain, growth = last_fps / first_fps, last_rss - rows[TENTHS // 2][1]  # by then all times are kept that will be
     record.say(
-        f"{graph.name} by {plan}: {done} frames right, in order; last tenth by first {gain:.3f}, "
+        f"{graph.name} by {label}: {done} frames right, in order; last tenth by first {gain:.3f}, "
         f"steady {gain * first_free / last_free:.3f}; RSS grew by {growth:.1f} MB"
     )
 
@@ -131,13 +136,29 @@ def many(record: Record, count: int) -> None:
 def pair(record: Record, count: int) -> None:
     """Two pipelines at once, each fed and emptied by a thread of its own."""
     plans = ("big-little:1", "little-big:2")
-    threads = [threading.Thread(target=stream, args=(record, tiny_net(), plan, count)) for plan in plans]
+    at_once(record, [(stream, record, tiny_net(), plan, count) for plan in plans])
+
+
+def schedule(record: Record, count: int) -> None:
+    """Three networks on the same two units, with priorities and a rate."""
+    networks = {
+        "a": (tiny_net(3), {"plan": "big-little:1", "priority": 2, "fps": 1000}),
+        "b": (tiny_net(4), {"plan": "little-big:2"}),
+        "c": (tiny_net(5), {"plan": "big-little-big:1,3", "priority": 0}),
+    }
+    with Schedule(networks, record.board) as running:
+        at_once(record, [(flow, record, running[name], f"{name}: {running[name].plan}", count) for name in running])
+
+
+def at_once(record: Record, streams: list[tuple]) -> None:
+    """Each (function, arguments ...) in a thread of its own."""
+    threads = [threading.Thread(target=function, args=arguments) for function, *arguments in streams]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    if len(record.rows) != TENTHS * len(plans):
-        raise SystemExit("one of two pipelines at once failed")
+    if len(record.rows) != TENTHS * len(streams):
+        raise SystemExit(f"one of {len(streams)} streams at once failed")
 
 
 def eight(record: Record, count: int) -> None:
@@ -162,14 +183,14 @@ def squeezenet(record: Record, plan: str, seconds: float) -> None:
     stream(record, graph, plan, seconds=seconds)
 
 
-PARTS = ("tiny", "many", "pair", "stages", "units", "squeezenet")
+PARTS = ("tiny", "many", "pair", "schedule", "stages", "units", "squeezenet")
 
 
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("parts", nargs="*", default=PARTS, metavar="PART", help=f"some of {', '.join(PARTS)}")
     options.add_argument(
-        "--frames", type=int, default=1_000_000, help="of tiny and units; a tenth of it in pair and stages"
+        "--frames", type=int, default=1_000_000, help="of tiny and units; a tenth of it in pair, schedule and stages"
     )
     options.add_argument("--minutes", type=float, default=60, help="of squeezenet")
     options.add_argument("--plan", default="big-little:9", help="of squeezenet")
@@ -179,6 +200,7 @@ def main() -> None:
         "tiny": lambda record: stream(record, tiny_net(), "big-little:1", options.frames),
         "many": lambda record: many(record, 64),
         "pair": lambda record: pair(record, options.frames // TENTHS),
+        "schedule": lambda record: schedule(record, options.frames // TENTHS),
         "stages": lambda record: eight(record, options.frames // TENTHS),
         "units": lambda record: units(record, options.frames),
         "squeezenet": lambda record: squeezenet(record, options.plan, 60 * options.minutes),
