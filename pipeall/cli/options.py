@@ -361,7 +361,7 @@ export_option = file_option(
 finer_option = click.option(
     "--finer",
     type=FinerGroups(),
-    help="Cut also inside of modules, where so many tensors cross; or 'branches': around each branch of a module.",
+    help="Cut inside modules too, where so many tensors cross, or 'branches'.",
 )
 shape_option = click.option(
     "--input-shape",

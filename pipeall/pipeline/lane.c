@@ -52,7 +52,7 @@ void pa_lane_submit(pa_lane *lane, int64_t frame, int64_t due_ns) {
 int pa_lane_begin_inline(pa_lane *lane, pa_thread_state *thread_state) {
     pa_stage *stage = lane->stage;
     pa_program *program = stage->program;
-    if (lane->stages > 1 || !program->enter) return 0;
+    if (lane->stages > 1 || !program->enter || stage->unit->fifo) return 0;
     pthread_mutex_lock(&stage->unit->computing);
     const int allowed = stage->unit->serves == stage && !stage->next && stage->latest_ns > 0 &&
                         stage->latest_ns < PA_INLINE_NS && !atomic_load(&stage->stop) && !atomic_load(&lane->failed);

@@ -250,7 +250,7 @@ class Lane:
         fault = fault and (fault[0] + self._front, fault[1])
         self.native = runtime.NativeLane(
             names,
-            shared.threads(real, names),
+            shared.threads(real, units),
             programs,
             rings,
             outputs,

@@ -22,6 +22,7 @@ from .lane import Lane
 from .planning.plan import Plan
 from .planning.rings import REORDER, in_turn
 from .planning.schedule_plan import real_units
+from .realtime import NORMAL, Realtime
 from .shared_units import ALONE, Place, SharedUnits
 from .stats import StageCounters
 from .trace import StageTrace
@@ -66,6 +67,7 @@ class Lanes:
         record: bool,
         fault: tuple[int, int] | None,
         place: Place = ALONE,
+        realtime: Realtime = NORMAL,
     ):
         self.graph, self.plan, self.board = graph, plan, board
         self.gate, self.frames = runtime.Gate(), runtime.Frames(place.rate, place.priority)
@@ -74,7 +76,7 @@ class Lanes:
         self.plans = deque([(0, plan)], maxlen=KEPT_PLANS)
         self.moves: deque[Move] = deque(maxlen=KEPT_PLANS)
         self.traces: list[StageTrace] = []
-        self._emulator, self._record, self._place = emulator, record, place
+        self._emulator, self._record, self._place, self._realtime = emulator, record, place, realtime
         self.packed: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
         self._options = {"slots": slots, "depth": depth, "record": record, "fault": fault, "packed": self.packed}
         self._lock = threading.Lock()  # of a move, and of what must not see half of one
@@ -88,7 +90,7 @@ class Lanes:
     def started(self, graph: Graph, plan: Plan) -> tuple[Lane, ...]:
         """New lanes of a plan for a network, which take no frames yet (``turn_to``)."""
         lanes: tuple[Lane, ...] = ()
-        shared = self._place.units or SharedUnits()  # of its own: lanes that were left free all they had
+        shared = self._place.units or SharedUnits(self._realtime)  # of its own: lanes that were left free all they had
         try:
             for index in range(len(plan.lanes)):
                 lanes += (self._start(graph, plan, index, shared),)

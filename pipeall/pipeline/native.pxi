@@ -3,6 +3,10 @@
 cdef extern from "stdlib.h" nogil:
     void *aligned_alloc(size_t, size_t)
 
+cdef extern from "<sys/mman.h>" nogil:
+    enum: MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT
+    int mlockall(int)
+
 cdef extern from "../_kernels/eventcount.h" nogil:
     ctypedef struct pa_eventcount:
         pass
@@ -40,6 +44,7 @@ cdef extern from "stage.h" nogil:
         pa_branch *next
     ctypedef struct pa_unit:
         char *name
+        int fifo
     ctypedef struct pa_stage:
         pa_lane *lane
         int index, earlier, open_error

@@ -32,6 +32,7 @@ from .live import DROPS, Stream, live_results
 from .planning.plan import Plan, plan_of
 from .planning.profile import Profile, profile_of
 from .planning.rings import MAX_SLOTS, FrameTimes
+from .realtime import NORMAL, allow
 from .rebalance import Drift, Rebalancer
 from .shared_units import ALONE
 from .stats import Snapshot, SourceCounter, StageCounters, Stats
@@ -82,6 +83,9 @@ class Pipeline:
     input : Picture, optional
         How pictures become the network's input. Frames are then pictures of any size, read in place when their frame is
         computed, so they must not change until its result is there.
+    realtime : bool
+        Give the stages' threads a real-time priority, and keep the process's memory from being paged out until it ends.
+        A RuntimeWarning says what the system refuses; without that it runs as usual.
 
     Raises
     ------
@@ -104,6 +108,7 @@ class Pipeline:
         profile=optional(profile_of),
         rebalance=switch,
         input=optional(a(Picture, "a pipeall.Picture")),
+        realtime=switch,
     )
     def __init__(
         self,
@@ -117,6 +122,7 @@ class Pipeline:
         profile: Profile | None = None,
         rebalance: bool = False,
         input: Picture | None = None,
+        realtime: bool = False,
     ):
         self.rebalancer: Rebalancer | None = None
         self._trace: list[StageTrace] = []
@@ -127,7 +133,7 @@ class Pipeline:
         drift = Drift.of(first.divided, first.plan, board, first.profile) if rebalance else None
         self.choice = first.choice
         self._trace_to, self._close_lock, self._replace_lock = trace, threading.Lock(), threading.Lock()
-        options |= {"record": trace is not False, "place": self._place}
+        options |= {"record": trace is not False, "place": self._place, "realtime": allow() if realtime else NORMAL}
         self.lanes = Lanes(first.graph, first.plan, board, first.emulator, **options)
         self._host = Host(self.lanes)
         if drift:

@@ -6,6 +6,7 @@ Knows slots as blocks of bytes; which tensor lies where in them its maker says (
 cimport cython
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
+from libc.errno cimport errno
 from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset, strerror, strncpy

@@ -7,24 +7,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import runtime
+from .devices.device import Component
 from .planning.schedule_plan import RealUnit
+from .realtime import NORMAL, Realtime
 
 
 @dataclass(slots=True)
 class SharedUnits:
     """Made anew as lanes name them. A thread runs as long as a lane is on its unit (``runtime.NativeUnit``).
 
+    realtime  what gives them their priority
+
     The first program of each unit lives as long as this does: others use its team of cores, or its queue.
     """
 
+    realtime: Realtime = NORMAL
     _threads: dict[RealUnit, runtime.NativeUnit] = field(default_factory=dict)
     _programs: dict[RealUnit, Any] = field(default_factory=dict)
 
-    def threads(self, units: Sequence[RealUnit], names: Sequence[str]) -> list[runtime.NativeUnit]:
-        """The thread of each unit; one that is new gets the name."""
-        for unit, name in zip(units, names, strict=True):
+    def threads(self, units: Sequence[RealUnit], components: Sequence[Component]) -> list[runtime.NativeUnit]:
+        """The thread of each unit; one that is new gets the component's name."""
+        for unit, component in zip(units, components, strict=True):
             if unit not in self._threads:
-                self._threads[unit] = runtime.NativeUnit(name)
+                self._threads[unit] = runtime.NativeUnit(str(component.name), self.realtime.priority(component))
         return [self._threads[unit] for unit in units]
 
     def program(self, unit: RealUnit) -> Any:

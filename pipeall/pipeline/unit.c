@@ -117,7 +117,16 @@ static void *unit_thread(void *argument) {
 int pa_unit_start(pa_unit *self) {
     atomic_store(&self->closing, 0);
     pthread_mutex_init(&self->computing, NULL);
-    return pthread_create(&self->thread, NULL, unit_thread, self);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    if (self->fifo) {
+        pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
+        pthread_attr_setschedpolicy(&attributes, SCHED_FIFO);
+        pthread_attr_setschedparam(&attributes, &(struct sched_param){.sched_priority = self->fifo});
+    }
+    const int error = pthread_create(&self->thread, &attributes, unit_thread, self);
+    pthread_attr_destroy(&attributes);
+    return error;
 }
 
 void pa_unit_close(pa_unit *self) {

@@ -27,16 +27,26 @@ cdef class Gate:
         PyErr_CheckSignals()
 
 
+def lock_memory():
+    """Keeps all pages of this process in memory from when they are first used. Raises OSError where that is refused."""
+    if mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT):
+        raise OSError(errno, strerror(errno).decode())
+
+
 @cython.no_gc  # its thread uses its members
 cdef class NativeUnit:
-    """The thread that serves the stages of one unit (stage.h): it runs as long as a lane has one of them."""
+    """The thread that serves the stages of one unit (stage.h): it runs as long as a lane has one of them.
+
+    fifo  its priority in SCHED_FIFO; 0: scheduled as whoever starts it
+    """
 
     cdef pa_unit unit
     cdef int users
 
-    def __cinit__(self, str name):
+    def __cinit__(self, str name, int fifo=0):
         memset(&self.unit, 0, sizeof(pa_unit))
         strncpy(self.unit.name, f"pa-{name}".encode(), 11)
+        self.unit.fifo = fifo
 
     cdef join(self):
         """Raises DeviceError where no thread can be started."""

@@ -18,6 +18,7 @@ from graphs import frames, picture_net, small_net
 import pipeall
 from pipeall import Board, Engine, Graph, Picture, PipeallError, Pipeline, Plan, Profile, Tensor, tasks, zoo
 from pipeall.graph.onnx.write.write import onnx_bytes
+from pipeall.pipeline import realtime
 
 LIMIT_S = 20  # that a call may take
 
@@ -75,6 +76,12 @@ ODD: dict[str, Callable[[], object]] = {
     "object": object,
     "hostile": Hostile,
 }
+
+
+@pytest.fixture(autouse=True)
+def not_locked(monkeypatch):
+    """``realtime`` would lock the memory of this process, and of all tests after these."""
+    monkeypatch.setattr(realtime, "lock_refused", lambda: None)
 
 
 class Calls:

@@ -24,7 +24,7 @@ from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.rings import MAX_SLOTS
 from .. import complete
 from ..model_argument import ZOO, Finer, load_model
-from ..options import Command, Written, file_option, given, json_option, model_argument, model_options, under
+from ..options import Command, Written, file_option, given, json_option, model_argument, model_options, together, under
 from ..output import print_json_line
 from ..picture_options import TASK, picture_options, pixels_given, reader, task_options
 from ..plans import chosen_plan, plan_option
@@ -39,8 +39,7 @@ from .run_text import Shown, print_figures, print_line
 @click.argument("words", metavar="SOURCE...", nargs=-1, required=True, shell_complete=complete.any_file)
 @under(
     "Sources and what is written",
-    click.option("--recursive", is_flag=True, help="Also the pictures of folders in folders."),
-    click.option("--strict", is_flag=True, help="Stop at a picture that cannot be read; default: report it and go on."),
+    together("Also folders in folders; stop at a picture that cannot be read.", "--recursive", "--strict"),
     click.option(
         "--drop",
         type=click.Choice(DROPS),
@@ -73,6 +72,7 @@ from .run_text import Shown, print_figures, print_line
         help="Move the plan when a component gets slower than this profile.",
     ),
     file_option("--trace", help="Write what every stage did, for ui.perfetto.dev."),
+    click.option("--realtime", is_flag=True, help="Real-time priority and locked memory, where they are allowed."),
 )
 @model_options
 @json_option
@@ -89,6 +89,7 @@ def run(
     slots: int,
     rebalance: str | None,
     trace: str | None,
+    realtime: bool,
     input_shape: Shapes | None,
     finer: Finer,
     as_json: bool,
@@ -122,9 +123,8 @@ def run(
     with ExitStack() as open_files:
         outputs: list[HandOn] = [open_files.enter_context(Drawing(draw, inputs))] if draw else []
         page = open_files.enter_context(LivePage(view)) if view else None
-        pipe = _pipeline(
-            graph, first, board, rebalance, slots=slots, trace=trace or False, input=read.fed(frames.layout)
-        )
+        options = {"slots": slots, "trace": trace or False, "realtime": realtime}
+        pipe = _pipeline(graph, first, board, rebalance, input=read.fed(frames.layout), **options)
         if page is not None:
             page.pipe = pipe
             outputs.append(page)

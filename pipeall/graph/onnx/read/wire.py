@@ -8,6 +8,7 @@ Field numbers: onnx.proto; wire format: protobuf.dev/programming-guides/encoding
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +56,11 @@ def release(array: np.ndarray | None) -> None:
     if isinstance(mapped, mmap.mmap) and array.flags.c_contiguous:
         begin = array.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
         first = begin // mmap.PAGESIZE * mmap.PAGESIZE
-        mapped.madvise(mmap.MADV_DONTNEED, first, begin + array.nbytes - first)
+        try:
+            mapped.madvise(mmap.MADV_DONTNEED, first, begin + array.nbytes - first)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # which says that the memory is locked: it is to stay
+                raise
 
 
 def trim() -> None:
