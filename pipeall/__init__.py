@@ -47,6 +47,7 @@ _NAMES = {  # module -> its public names
     ".pipeline.schedule": "Schedule",
     ".pipeline.stats": "Stats",
     ".quantization.quantize": "Quantized quantize",
+    ".quantization.record_slices": "write_slices",
     ".sizing.size": "Size cost",
 }
 _ROOMS = {"demo": ".graph.onnx.demo", "tasks": ".tasks", "zoo": ".graph.zoo"}
@@ -106,6 +107,7 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .pipeline.stats import Stats as Stats
     from .quantization.quantize import Quantized as Quantized
     from .quantization.quantize import quantize as quantize
+    from .quantization.record_slices import write_slices as write_slices
     from .sizing.size import Size as Size
     from .sizing.size import cost as cost
 else:  # or every name would be an Any, whether it exists or not

@@ -30,7 +30,7 @@ TOPICS = {
     "tasks": "tasks",
     "planning": "profile Profile search SearchResult explain verify Verification compare compare_modes measure_all "
     "simulate Simulation Demand SchedulePlan simulate_schedule ScheduleSimulation",
-    "quantization": "quantize Quantized keep_float32 mixed_precision allowed_precisions",
+    "quantization": "quantize Quantized write_slices keep_float32 mixed_precision allowed_precisions",
     "sizes": "cost Size",
     "errors": "PipeallError ArgumentError ModelError DeviceError MissingExtraError PipelineError PipelineTimeoutError",
 }

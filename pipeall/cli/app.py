@@ -40,12 +40,13 @@ COMMANDS = {  # as the help shows them; the first line of each is that of its ow
         "nas": Lazy("nas.nas_command", "Search for a network that fits a data set and a board."),
         "train": Lazy("train.train_command", "Train a multilayer perceptron to classify DATA, or to tell numbers."),
         "quantize": Lazy("quantize.quantize_command", "Make a network of 8-bit integers."),
+        "slice": Lazy("slice.slice_command", "Write parts of a network as files, for tools that compile them."),
     },
 }
 EPILOG = (
     "MODEL is an .onnx file or a network of the zoo, such as squeezenet. A plan such as G-B-L:3,5 says who runs what: "
     "the gpu groups 1 to 3, big 4 and 5, little the rest. Every command has --json, and --help with examples.",
-    "pipeall completion bash (or zsh, fish) prints what makes a shell complete words.",
+    "pipeall completion bash (or zsh, fish) makes a shell complete words.",
 )
 
 

@@ -86,6 +86,18 @@ def tracked(bar: Progress, name: str) -> Iterator[Callable[[str, int, int], None
         bar.remove_task(task)
 
 
+def counted(bar: Progress) -> Callable[[str, int, int], None]:
+    """A task of the bar for each thing that long work does: called with what is done, how much of how much."""
+    tasks: dict[str, Any] = {}
+
+    def show(what: str, done: int, total: int) -> None:
+        if what not in tasks:
+            tasks[what] = bar.add_task(what, total=total)
+        bar.update(tasks[what], completed=done, total=total)
+
+    return show
+
+
 class ProgressLines(Progress):
     """For logs: each ``EVERY_S`` a line on stderr with what is under way, how much of it is done, and what is left."""
 

@@ -50,7 +50,8 @@ class Net:
     def op(self, op: str, *inputs: str, **attrs) -> str:
         attrs = attributes(op, **(DEFAULTS.get(op, {}) | attrs))
         name = f"{op}{len(self.nodes)}"
-        self.tensors[name] = Tensor(name, infer_shape(op, attrs, [self.shape(x) for x in inputs], name))
+        shape = infer_shape(op, attrs, [self.shape(x) for x in inputs], name)
+        self.tensors[name] = Tensor(name, shape, attrs.get("to", "float32"))
         self.nodes.append(Node(name, op, inputs, name, attrs))
         return name
 

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
-from ...arrays import read_npy, read_npz
-from ...errors import ArgumentError, ModelError
-from ...graph.ir import Graph
 from ...graph.onnx.read.inputs import Shapes
 from ...journal import remove
-from ...media import sources
-from ...media.images import read
-from ...picture import Picture
-from ...progress import Progress
 from ...quantization.gptq import ROUNDINGS
 from ...quantization.qparams import METHODS
 from ...quantization.quantize import ALL_METHODS
 from ...quantization.quantize import quantize as to_integers
 from ...quantization.quantize_report import LayerRow, Report
-from ...tasks.decoder import signature
 from .. import complete
 from ..model_argument import load_model
 from ..options import Command, file_option, json_option, model_argument, shape_option, under, value_option
-from ..output import print_json, progress
-from ..picture_options import picture_options, pixels_given, preprocessing, reader
+from ..output import counted, print_json, progress
+from ..picture_options import picture_options, pixels_given
+from ..samples import samples_given
 from ..tables import print_table, print_text
 
-ARRAYS = (".npy", ".npz")
 SAME = {
     "classes": "Samples whose class stays",
     "boxes": "Clear boxes that both networks find",
@@ -105,7 +95,7 @@ def quantize(
     if plot is not None:
         from .quantize_plot import draw_layers  # before anything is measured in vain
     graph = load_model(model, input_shape)
-    photos, picture = _photos(graph, words, recursive, pixels_given(reading))
+    photos, picture = samples_given(graph, words, recursive, pixels_given(reading))
     output = output or f"{Path(model).stem}.int8.onnx"
     journal = Path(f"{output}.journal")
     if again:
@@ -113,7 +103,7 @@ def quantize(
     with progress() as bar:
         made = to_integers(
             graph, photos, input=picture, method=method, rounding=rounding, keep=keep,
-            layers=layers or plot is not None, journal=journal, progress=_shown(bar),
+            layers=layers or plot is not None, journal=journal, progress=counted(bar),
             max_drop=None if max_drop is None else max_drop / 100,
         )  # fmt: skip
     try:
@@ -130,62 +120,6 @@ def quantize(
     if not as_json:
         print_text(f"{output}: {Path(output).stat().st_size / 1e6:.1f} MB")
         _show_slower(made.report, model)
-
-
-def _photos(
-    graph: Graph, words: tuple[str, ...], recursive: bool, pixels: dict[str, Any]
-) -> tuple[Iterator[Any], Picture | None]:
-    """Frames, and how the network reads them where they are pictures."""
-    files = [Path(word) for word in words if word.lower().endswith(ARRAYS)]
-    if files and (len(files) < len(words) or pixels):
-        raise ArgumentError("PHOTO: expected pictures, or arrays alone without --preprocess, got both")
-    if files:
-        return (frame for file in files for frame in _frames(graph, file)), None
-    photos = sources.find(words, recursive)
-    if strange := [source.name for source in photos if source.kind != "photo"]:
-        raise ArgumentError(f"PHOTO: expected pictures, folders or arrays, got {strange[0]}")
-    return (read(Path(source.name)) for source in photos), _picture(graph, pixels)
-
-
-def _frames(graph: Graph, file: Path) -> Iterator[dict[str, np.ndarray]]:
-    """Frames of a file: its arrays are frames as they are, or many in a row along the first axis."""
-    arrays = read_npz(file) if file.suffix.lower() == ".npz" else {graph.inputs[0].name: read_npy(file)}
-    if len(graph.inputs) == len(arrays) == 1:
-        arrays = {graph.inputs[0].name: next(iter(arrays.values()))}
-    shapes = {tensor.name: tensor.shape for tensor in graph.inputs}
-    if all(name in arrays and arrays[name].shape == shape for name, shape in shapes.items()):
-        yield {name: arrays[name] for name in shapes}
-        return
-    counts = {len(array) if array.ndim else 0 for array in arrays.values()}
-    fits = set(arrays) == set(shapes) and len(counts) == 1
-    if not fits or any(arrays[name].size != max(counts) * np.prod(shape) for name, shape in shapes.items()):
-        wanted = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        got = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise ArgumentError(f"{file}: expected frames of {wanted}, or many in a row, got {got:.300}")
-    for place in range(max(counts)):
-        yield {name: arrays[name][place].reshape(shape) for name, shape in shapes.items()}
-
-
-def _picture(graph: Graph, pixels: dict[str, Any]) -> Picture:
-    """As ``pipeall run`` reads pictures; of a network that it does not know, as --preprocess says."""
-    try:
-        return reader(graph, {}, pixels).picture
-    except ModelError:
-        if not pixels:
-            raise ModelError(f"{graph.name}: how it wants pictures is not known: give --preprocess") from None
-        seen = signature(graph)
-        return preprocessing(seen.size, Picture(), seen.channels == 1, pixels)
-
-
-def _shown(bar: Any) -> Progress:
-    tasks: dict[str, Any] = {}
-
-    def show(what: str, done: int, total: int) -> None:
-        if what not in tasks:
-            tasks[what] = bar.add_task(what, total=total)
-        bar.update(tasks[what], completed=done, total=total)
-
-    return show
 
 
 def _show_report(report: Report, layers: bool) -> None:

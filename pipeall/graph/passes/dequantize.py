@@ -1,7 +1,8 @@
 """A quantized network in ops on real numbers: what a device without kernels for integers computes.
 
 Values lie on the same levels (``fakequant``); integers are where the graph's inputs and outputs have them, and where a
-tensor crosses a cut inside. They become real numbers there, and those integers, by ops that every device has.
+tensor crosses a cut inside. They become real numbers there, and those integers, by ops that every device has; in a
+network that is written as a file, by ``quantize`` and ``dequantize``.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ def dequantized_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph,
     return made.graph(), tuple(made.borders)
 
 
+def on_levels(graph: Graph) -> Graph:
+    """The same as it is written as a file, whose weights keep their levels: read again, it computes with integers."""
+    return _WrittenGraph(graph, ()).graph() if graph.quantized else graph
+
+
 def _plain(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     return tuple(replace(tensor, quantization=None) for tensor in tensors)
 
@@ -49,6 +55,7 @@ class _FloatGraph(GraphBuilder):
         self.named: dict[str, str] = {}
         self.tensors = {tensor.name: tensor for tensor in _plain(graph.inputs)}
         self.constants = {name: self._constant(name) for name in graph.constants}
+        self.qparams = {}
 
     def graph(self) -> Graph:
         self._enter(self.source.inputs)
@@ -57,7 +64,7 @@ class _FloatGraph(GraphBuilder):
             self.borders += [self._cross(border) for border in self.inner if border.nodes == place]
             self._add(node)
         ends = {end: _plain(getattr(self.source, end)) for end in ("inputs", "outputs", "leaves")}
-        return with_nodes(self.source, self.nodes, self.tensors, self.constants, {}, **ends)
+        return with_nodes(self.source, self.nodes, self.tensors, self.constants, self.qparams, **ends)
 
     def _enter(self, tensors: Sequence[Tensor]) -> None:
         """Makes real numbers of the integers that come in."""
@@ -145,3 +152,17 @@ class _FloatGraph(GraphBuilder):
         made = self._step("add", made, zero, shape, f"{name}/shifted")
         made = self._step("clip", made, None, shape, name, lo=lo, hi=hi)
         self._put("cast", (made,), tensor, {"to": tensor.dtype})
+
+
+class _WrittenGraph(_FloatGraph):
+    """One whose integers at its borders are those of ``quantize`` and ``dequantize``."""
+
+    def __init__(self, graph: Graph, borders: Sequence[Border]) -> None:
+        super().__init__(graph, borders)
+        self.qparams = dict(graph.qparams)
+
+    def _dequantize(self, x: str, name: str, shape: tuple[int, ...], scale: float, zero: int) -> None:
+        self._put("dequantize", (x,), Tensor(name, shape), {"scale": scale, "zero": zero})
+
+    def _quantize(self, x: str, tensor: Tensor, scale: float, zero: int) -> None:
+        self._put("quantize", (x,), tensor, {"scale": scale, "zero": zero, "to": tensor.dtype})

@@ -53,7 +53,8 @@ def every_op():
     x = net.op("fc", x, net.constant((7, 6)), net.constant((7,)), axis=3, lo=-1.0, hi=1.0)
     x = net.op("matmul", x, net.constant((1, 1, 7, 4)), alpha=0.25)
     x = net.op("logsoftmax", net.op("reshape", x, shape=(1, *net.shape(x)[1:3], 4)), axis=3)
-    x = net.fc(net.fc(x, 12), 5)
+    x = net.op("quantize", net.fc(x, 12), scale=2**-5, zero=3, to="uint8")
+    x = net.fc(net.op("dequantize", x, scale=2**-4, zero=5), 5)
     return net.graph(net.op("softmax", x))
 
 

@@ -96,6 +96,19 @@ def _swish(w: Writer, node: Node, output: str) -> None:
     w.emit("Mul", [x, w.emit("Sigmoid", [scaled], w.fresh(f"{output}/sigmoid"))], output)
 
 
+def _quantize(w: Writer, node: Node, output: str) -> None:
+    w.stored_levels("QuantizeLinear", node.inputs[0], output, **_levels(node, node.attrs["to"]))
+
+
+def _dequantize(w: Writer, node: Node, output: str) -> None:
+    x = node.inputs[0]
+    w.stored_levels("DequantizeLinear", x, output, **_levels(node, w.dtype(x)))
+
+
+def _levels(node: Node, dtype: str) -> dict[str, Any]:
+    return {"scale": node.attrs["scale"], "zero": node.attrs["zero"], "dtype": dtype}
+
+
 # ---- moves ----
 
 
@@ -110,7 +123,7 @@ def _slice(w: Writer, node: Node, output: str) -> None:
 
 def _pad(w: Writer, node: Node, output: str) -> None:
     attrs = node.attrs
-    value = [w.constant(np.float32(attrs["value"]))] if attrs["mode"] == "constant" else []
+    value = [w.constant(np.asarray(attrs["value"], w.dtype(node.output)))] if attrs["mode"] == "constant" else []
     inputs = [node.inputs[0], _numbers(w, (*attrs["pads_begin"], *attrs["pads_end"])), *value]
     w.emit("Pad", inputs, output, mode=attrs["mode"])
 
@@ -173,6 +186,8 @@ RULES: dict[str, Rule] = {
     **{op: _unary(entry) for op, entry in UNARY.items() if entry.onnx and entry.floats},
     "clip": lambda w, node, output: w.clamp(node.inputs[0], output, node.attrs["lo"], node.attrs["hi"]),
     "fakequant": lambda w, node, output: w.fakequant(node.inputs[0], output, **node.attrs),
+    "quantize": _quantize,
+    "dequantize": _dequantize,
     "swish": _swish,
     "gelu_tanh": lambda w, node, output: w.emit("Gelu", node.inputs, output, approximate="tanh"),
 }

@@ -38,6 +38,9 @@ class Writer:
     def shape(self, name: str) -> tuple[int, ...]:
         return self.graph.constants[name].shape if name in self.graph.constants else self.graph.tensors[name].shape
 
+    def dtype(self, name: str) -> str:
+        return self.graph.tensors[name].dtype
+
     def emit(self, op: str, inputs: Sequence[str], output: str, **attrs: Any) -> str:
         """Adds an ONNX node; constants among its inputs are stored."""
         for name in inputs:
@@ -73,9 +76,13 @@ class Writer:
 
     def fakequant(self, x: str, output: str, scale: float, low: float) -> None:
         """uint8 and back: OpenVINO 2026.4 is far off where int8 activations have a zero point."""
-        parameters = self.constant(np.float32(scale), "scale"), self.constant(np.uint8(-low), "zero_point")
-        levels = self.emit("QuantizeLinear", [x, *parameters], self.fresh(f"{output}/levels"))
-        self.emit("DequantizeLinear", [levels, *parameters], output)
+        levels = self.stored_levels("QuantizeLinear", x, self.fresh(f"{output}/levels"), scale, int(-low), "uint8")
+        self.stored_levels("DequantizeLinear", levels, output, scale, int(-low), "uint8")
+
+    def stored_levels(self, op: str, x: str, output: str, scale: float, zero: int, dtype: str) -> str:
+        """Integers of a type for real numbers, or the other way."""
+        zero_point = self.constant(np.asarray(zero, dtype), "zero_point")
+        return self.emit(op, [x, self.constant(np.float32(scale), "scale"), zero_point], output)
 
     def weight(self, name: str, transposed: bool = False) -> str:
         """A weight, as int8 where it lies on levels; ``transposed`` under another name."""
@@ -92,13 +99,13 @@ class Writer:
     def bias(self, name: str, x: str, weight: str) -> str:
         """A bias, as int32 where it lies on the levels of its layer's sums; else as it is."""
         made, levels = self._made.get(self._moved(x)), self.graph.qparams.get(weight)
-        if name in self._written or made is None or made.op != "fakequant" or levels is None or any(levels.zero_point):
+        on_levels = made is not None and made.op in ("fakequant", "dequantize")
+        if name in self._written or not on_levels or levels is None or any(levels.zero_point):
             return name
         array = self.graph.constants[name]
         scale = np.float32(made.attrs["scale"]) * np.asarray(levels.scale, np.float32)
         integers = np.rint(array / scale.astype(np.float64))
-        on_levels = np.abs(integers).max() <= MOST_BIAS and np.array_equal(integers.astype(np.float32) * scale, array)
-        if on_levels:
+        if np.abs(integers).max() <= MOST_BIAS and np.array_equal(integers.astype(np.float32) * scale, array):
             self._written.add(name)
             self._dequantize(name, integers.astype(np.int32), scale, None, 0 if scale.size > 1 else None)
         return name

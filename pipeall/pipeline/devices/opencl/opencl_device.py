@@ -10,7 +10,7 @@ from .... import env
 from ...._kernels.opencl import cl_devices as opencl
 from ...._kernels.opencl import launches, peak_opencl
 from ...._kernels.peak import Peak
-from ....errors import DeviceError
+from ....errors import ArgumentError, DeviceError
 from ....graph.ir import Graph
 from ....progress import Progress, silent
 from ....steps import Lowered
@@ -18,6 +18,8 @@ from ..clocks import Clock, clocks_of_gpu
 from ..device import Device, Tuned
 from .opencl_program import ClProgram
 from .tune_opencl import Target, known, tune
+
+PRECISIONS = ("fp32", "fp16", "mixed")
 
 
 def detect() -> dict[str, OpenCl]:
@@ -111,6 +113,9 @@ class OpenCl(Device):
         return tune(graph, Target(self.info, self.precision), progress)
 
     def with_precision(self, precision: str) -> OpenCl:
+        """Raises ArgumentError for another than fp32, fp16 and mixed."""
+        if precision not in PRECISIONS:
+            raise ArgumentError(f"{self.description}: expected {', '.join(PRECISIONS)}, got {precision!r}")
         return replace(self, precision=precision)
 
     def clocks(self, root: Path) -> list[Clock]:

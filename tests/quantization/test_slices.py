@@ -1,0 +1,150 @@
+"""Slices: run one after the other in onnxruntime they are the whole network's file, byte for byte of int8."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from graphs import Net, frames, inputs_of, small_net
+
+import pipeall
+from pipeall import ArgumentError, Picture, load, quantize, save_onnx, write_slices
+from pipeall.graph.partition import subgraph
+from pipeall.pipeline.devices.network_slices import Slices, ranges_worth_having
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs pipeall[peers]")
+
+NETWORKS = ["squeezenet1.1", "mobilenet_v1_0.75_192"]
+MORE = ["googlenet", "resnet50", "squeezenet1.0"]
+EDGE = ["mlperf_tiny_ic_resnet8_int8", "mlperf_tiny_vww_int8", "nanodet_m_320_int8_qdq"]
+MORE_EDGE = ["ultraface_version-RFB-320_simplified_int8_qdq", "yolox_nano_416", "fastestdet_352", "centerface",
+             "pose_landmark_full", "deeplab_v3_mnv2_257", "nanotrackv2_head", "selfie_segmentation"]  # fmt: skip
+CASES = [
+    *(f"models/{name}" for name in NETWORKS),
+    *(f"edge/{name}" for name in EDGE),
+    *(pytest.param(f"models/{name}", marks=pytest.mark.full) for name in MORE),
+    *(pytest.param(f"edge/{name}", marks=pytest.mark.full) for name in MORE_EDGE),
+]
+
+
+def run(file, given):
+    """Without fusions, which compute int8 otherwise than the file says."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, {x.name: given[x.name] for x in session.get_inputs()}), strict=True))
+
+
+def one_after_the_other(manifest, given):
+    """All tensors that slices make, where each reads what those before have made."""
+    made = dict(given)
+    for one in json.loads(manifest.read_text())["slices"]:
+        made |= run(manifest.parent / one["file"], made)
+    return made
+
+
+def in_parts(graph, count):
+    places = sorted({round(len(graph.groups) * part / count) for part in range(count + 1)})
+    return list(pairwise(places))
+
+
+def compare(graph, made, expected):
+    for tensor in graph.outputs:
+        found, wanted = made[tensor.name].astype(float), expected[tensor.name].astype(float)
+        quantum = 1 if tensor.dtype == "int8" else 1e-5 * max(1, np.abs(wanted).max())
+        assert wanted.any() and np.abs(found - wanted).max() <= quantum
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_together_they_are_the_whole_network(name, data_dir, tmp_path):
+    file = data_dir / f"{name}.onnx"
+    graph = load(file)
+    given = {t.name: (60 * x).clip(-128, 127).astype(t.dtype) if t.dtype == "int8" else x
+             for t, x in zip(graph.inputs, inputs_of(graph).values(), strict=True)}  # fmt: skip
+    manifest = write_slices(graph, in_parts(graph, 4), tmp_path)
+    compare(graph, one_after_the_other(manifest, given), run(file, given))
+
+
+def branched():
+    """A tensor that crosses the second cut, which no node of the second group reads."""
+    net = Net((1, 4, 8, 8))
+    early = net.conv("x0", 8, k=3)
+    x = net.conv(net.conv(early, 8, k=3), 8, k=3)
+    return net.graph(net.conv(net.op("add", x, early), 5, k=3), net.op("sigmoid", early)).finer(2)
+
+
+def test_what_only_passes_is_not_theirs(tmp_path):
+    graph = branched()
+    save_onnx(graph, tmp_path / "net.onnx")
+    ranges = [(i, i + 1) for i in range(len(graph.groups))]
+    manifest = write_slices(graph, ranges, tmp_path / "slices")
+    entries = json.loads(manifest.read_text())["slices"]
+    assert any(one["passes"] for one in entries)
+    assert not any({t["name"] for t in one["inputs"]} & {t["name"] for t in one["outputs"]} for one in entries)
+    compare(graph, one_after_the_other(manifest, inputs_of(graph)), run(tmp_path / "net.onnx", inputs_of(graph)))
+
+
+def test_integers_cross_as_they_are(tmp_path):
+    """What is recorded of them too: the bytes that the runtime hands over."""
+    floats = small_net()
+    graph = quantize(floats, frames(floats, 8), method="minmax")
+    graph.save(tmp_path / "net.onnx")
+    graph = load(tmp_path / "net.onnx")
+    (made,) = graph.cuts[1].tensors
+    manifest = write_slices(graph, [(0, 2), (2, 4)], tmp_path / "slices", frames(floats, 3))
+    first, second = json.loads(manifest.read_text())["slices"]
+    scale, zero = made.quantization.single
+    expected = {"name": made.name, "shape": list(made.shape), "type": "int8", "layout": "NCHW"}
+    assert first["outputs"] == second["inputs"] == [expected | {"scale": scale, "zero_point": zero}]
+    recorded = np.load(manifest.parent / second["npz"])[made.name]
+    (raw,) = second["raw"].values()
+    for sample, frame in enumerate(frames(floats, 3)):
+        found = one_after_the_other(manifest, {floats.inputs[0].name: frame})[made.name]
+        assert found.dtype == recorded.dtype == np.int8 and np.abs(found - recorded[sample].astype(int)).max() <= 1
+        assert (manifest.parent / raw.format(sample=sample)).read_bytes() == recorded[sample].tobytes()
+    again = load(manifest.parent / second["file"])
+    assert [node.op for node in again.nodes if again.tensors[node.output].dtype == "int8"]
+
+
+def test_what_pictures_become_is_recorded(tmp_path):
+    net = Net((1, 3, 8, 8))
+    graph = net.graph(net.conv(net.conv("x0", 8, k=3), 4))
+    pictures = [np.full((9, 12, 3), value, np.uint8) for value in (10, 200)]
+    manifest = write_slices(graph, [(0, 1), (1, 2)], tmp_path, pictures, input=Picture(scale=255.0))
+    first, second = json.loads(manifest.read_text())["slices"]
+    pixels = np.load(tmp_path / first["npz"])["x0"]
+    np.testing.assert_allclose(pixels, np.stack([np.full((1, 3, 8, 8), v / 255, np.float32) for v in (10, 200)]))
+    (name,) = (tensor["name"] for tensor in second["inputs"])
+    for sample in range(2):
+        expected = run(tmp_path / first["file"], {"x0": pixels[sample]})[name]
+        np.testing.assert_allclose(np.load(tmp_path / second["npz"])[name][sample], expected, atol=1e-5)
+
+
+def test_a_device_finds_its_own(tmp_path):
+    graph = small_net()
+    slices = Slices.load(write_slices(graph, [(1, 3), (0, 4)], tmp_path).parent)
+    found = slices.find(subgraph(graph, 1, 3))
+    assert (found.first, found.last, found.file) == (1, 3, tmp_path / "net.2-3.onnx")
+    assert slices.find(subgraph(graph, 0, 4)).first == 0 and slices.find(subgraph(graph, 0, 3)) is None
+
+
+def test_ranges_worth_having():
+    graph = pipeall.zoo.squeezenet()
+    ranges = ranges_worth_having(graph)
+    assert (0, len(graph.groups)) in ranges and len(ranges) == len(set(ranges)) <= 28
+    assert all(0 <= first < last <= len(graph.groups) for first, last in ranges)
+
+
+@pytest.mark.parametrize("ranges", [[], [(0, 5)], [(2, 2)], [(0, 1.0)], ["ab"]])
+def test_ranges_that_are_none(ranges, tmp_path):
+    with pytest.raises(ArgumentError, match="ranges: expected "):
+        write_slices(small_net(), ranges, tmp_path)
+
+
+def test_a_manifest_that_is_wrong(tmp_path):
+    manifest = write_slices(small_net(), [(1, 3)], tmp_path)
+    manifest.write_text(manifest.read_text().replace("[2, 3]", "[2, 9]"))
+    with pytest.raises(ArgumentError, match=r"manifest.json: slices\[0\]: groups: expected numbers of groups from 1"):
+        Slices.load(tmp_path)
