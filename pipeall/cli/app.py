@@ -44,8 +44,8 @@ COMMANDS = {  # as the help shows them; the first line of each is that of its ow
     },
 }
 EPILOG = (
-    "MODEL is an .onnx file or a network of the zoo, such as squeezenet. A plan such as G-B-L:3,5 says who runs what: "
-    "the gpu groups 1 to 3, big 4 and 5, little the rest. Every command has --json, and --help with examples.",
+    "MODEL is an .onnx file or a network of the zoo. By a plan G-B-L:3,5 the gpu runs groups 1 to 3, big 4 and 5, "
+    "little the rest. All have --json and --help.",
     "pipeall completion bash (or zsh, fish) makes a shell complete words.",
 )
 
