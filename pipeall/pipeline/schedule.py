@@ -34,7 +34,7 @@ class Schedule:
     """Runs several networks at once, each as a ``Pipeline``: ``schedule["det"].submit(x)``.
 
     A unit of the board serves all of them. Of frames that wait for it, those of the higher priority go first, but a
-    frame that has waited 100 ms longer for each level goes before these; and what a network computes beyond its rate
+    frame that came a second earlier for each level goes before these; and what a network computes beyond its rate
     waits for what others compute within theirs. No frame that has begun is interrupted. A network that fails ends, the
     others go on.
 
