@@ -27,7 +27,7 @@ Every other kind is an op of ``graph/ops`` on tensors of any rank: src and dst a
 that the op's table says, in the order of its inputs; params are its attributes.
 
 ``lo`` and ``hi`` clamp the result (ReLU is 0, inf; ReLU6 is 0, 6; nothing is -inf, inf); conv computes
-clamp(conv(x) + bias + residual, lo, hi).
+clamp(conv(x) + bias + residual, lo, hi), with ``silu`` silu(clamp(conv(x) + bias, lo, hi)) + residual.
 """
 
 from __future__ import annotations

@@ -83,8 +83,9 @@ def _refuses(unit: Component, apart: Graph) -> bool:
     """Whether a unit has no kernel for the first group; a device that finds out only when it compiles is tried."""
     if unit.device.cores is not None:
         return False
-    step = lower(subgraph(apart, 0, 1), int8=unit.device.int8, fp16=unit.device.fp16)
-    if unit.device.unsupported(step):
+    device = unit.device
+    step = lower(subgraph(apart, 0, 1), int8=device.int8, fp16=device.fp16, silu=device.silu)
+    if device.unsupported(step):
         return True
     try:
         unit.device.compile(step, unit.name)

@@ -50,9 +50,10 @@ def lowered_stages(
                 f"{unit.name}: expected a network that pipeall quantize makes, {graph.name} is of floats"
             )
     ranges = list(borders(stages, len(graph.groups), graph.name))
-    traits = [(True, False, None)] * len(ranges)
+    traits = [(True, False, False, None)] * len(ranges)
     if units is not None:
-        traits = [(unit.device.int8, unit.device.fp16, unit.device.cache(timed)) for unit in units]
+        devices = [unit.device for unit in units]
+        traits = [(device.int8, device.fp16, device.silu, device.cache(timed)) for device in devices]
     return [
         lower(
             part,
@@ -60,9 +61,10 @@ def lowered_stages(
             border(graph, first, last) if last_late > last else None,
             int8=int8,
             fp16=fp16,
+            silu=silu,
             cache=cache,
         )
-        for part, (first, first_late, last, last_late), (int8, fp16, cache) in zip(
+        for part, (first, first_late, last, last_late), (int8, fp16, silu, cache) in zip(
             _parts(graph, stages, ranges), ranges, traits, strict=True
         )
     ]

@@ -98,7 +98,7 @@ OTHER = (  # plain C, and vectors that others test
     " strided_rows tiling_kernels"
 )
 INTEGERS = "s8_vectors first_layers_s8"
-HALVES = "halves f16_steps half_convolutions gemv_halves"
+HALVES = "halves silu f16_steps half_convolutions gemv_halves"
 REFERENCE = ("_ref_", "ref-", "ref]")  # in the ids of tests of kernels in plain C: those run on the host
 
 

@@ -34,9 +34,10 @@ IR_OPS = {
     "unary": [op for op, entry in UNARY.items() if entry.floats],
 }
 ON_STRIDED = ("reduce", "argmax", "normalize", "softmax_columns")  # test_strided_kernels
+BEHIND = ("silu",)  # test_silu
 PICTURES = ("picture",)  # test_picture_kernels
 COPIES = ("transpose",)  # test_copy_kernels
-ELSEWHERE = (*MEASURES, *TRAINING, *ATTENTION, *RESIZING, *ON_STRIDED, *PICTURES, *COPIES)
+ELSEWHERE = (*MEASURES, *TRAINING, *ATTENTION, *RESIZING, *ON_STRIDED, *BEHIND, *PICTURES, *COPIES)
 
 
 def is_depthwise(case):

@@ -331,6 +331,9 @@ typedef struct pa_picture_pixels_args {
 } pa_picture_pixels_args;
 typedef void (*pa_picture_pixels_f32_fn)(const pa_picture_pixels_args *);
 
+/* c = silu(c) + r of n channels of so many pixels, silu(x) = x / (1 + e^-x); r: residual or NULL. */
+typedef void (*pa_silu_f32_fn)(int64_t rows, int64_t n, void *c, int64_t c_stride, const void *r, int64_t r_stride);
+
 /* The codes of the pointwise ops; pa_unary_names and pa_binary_names (dispatch.h) are in their order. */
 enum {
 #define PA_UNARY(name, formula) PA_UNARY_##name,

@@ -121,6 +121,7 @@ cdef extern from "drivers/conv.h" nogil:
         float lo, hi
         int32_t item_bytes
         const pa_kernel_row *kernel
+        const pa_kernel_row *silu
         const void *weight
         int32_t f16_weights
         const void *bias
@@ -193,6 +194,7 @@ cdef extern from "drivers/conv.h" nogil:
         float lo, hi
         const void *packed
         const pa_kernel_row *kernel
+        const pa_kernel_row *silu
         int32_t item_bytes
         int64_t scratch_bytes
     void pa_depthwise_plan(pa_depthwise_op *, int threads)

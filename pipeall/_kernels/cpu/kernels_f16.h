@@ -58,6 +58,9 @@ typedef pa_winograd_output_f32_fn pa_winograd_output_f16_fn; /* all of halves */
  * precision. */
 typedef pa_depthwise_f32_fn pa_depthwise_f16_fn;
 
+/* The same of halves, by polynomials in half precision: within 2^-11 of the operands' sizes as test_silu.py derives. */
+typedef pa_silu_f32_fn pa_silu_f16_fn;
+
 /* The same of halves: maxima are exact, the sums of means floats, rounded once to a half. */
 typedef pa_pool_f32_fn pa_pool_f16_fn;
 

@@ -25,6 +25,7 @@ def lower(
     *,
     int8: bool = True,
     fp16: bool = False,
+    silu: bool = False,
     cache: Cache | None = None,
 ) -> Lowered:
     """The graph as steps on views; the same graph always gives the same steps.
@@ -34,6 +35,7 @@ def lower(
                 model in this graph (``Graph.leaves``) is in the slot by then, behind both
     int8        whether the device has kernels for 8-bit integers; else quantized tensors are float32 on the way
     fp16        whether it computes in half precision; then tensors between layers are float16
+    silu        whether its convolutions compute a SiLU that follows, and a sum behind it
     cache       of a device that computes in tiles of rows what would not stay in it (``tiling``)
 
     Where a sub-graph receives or transmits, its slots hold NHWC tensors that are read and written in place; at the
@@ -47,7 +49,7 @@ def lower(
     if fp16:
         graph, moved = fp16_between(graph, moved)
     first_late, last_early = (moved[inner.index(border)] if border else None for border in (first_late, last_early))
-    lowered = Lowering(graph, emit, writes).lowered(first_late, last_early, cache)
+    lowered = Lowering(graph, emit, writes, silu=silu).lowered(first_late, last_early, cache)
     return replace(lowered, float32=kept_float32(graph)) if fp16 else lowered
 
 

@@ -66,11 +66,6 @@ def _table_of_two(to: Lowering, node: Node, tables: Mapping[str, Table]) -> Tabl
     return _stored(made, qparams(to, node)["qparams"][-1])
 
 
-def _only_consumers(to: Lowering, name: str) -> tuple[Node, ...]:
-    """Who reads a tensor that need not be there for anybody else."""
-    return () if name in to.kept else tuple({id(node): node for node in to.consumers.get(name, ())}.values())
-
-
 def _function(to: Lowering, node: Node) -> bool:
     quantized = to.tensor(node.output).quantization is not None
     return quantized and node.op in UNARY and RULES.get(node.op) is _unary
@@ -79,7 +74,7 @@ def _function(to: Lowering, node: Node) -> bool:
 def _gate(to: Lowering, node: Node) -> tuple[Node, Table] | None:
     """The sum or product of a function of one element and that element, x * sigmoid(x), where nobody else reads the
     function: its node and table."""
-    (x,), consumers = node.inputs, _only_consumers(to, node.output)
+    (x,), consumers = node.inputs, to.only_consumers(node.output)
     if len(consumers) != 1 or consumers[0].op not in SUMS or set(consumers[0].inputs) != {x, node.output}:
         return None
     return consumers[0], _table_of_two(to, consumers[0], {x: ENTRIES, node.output: _table(to, node)})
@@ -90,7 +85,7 @@ def _function_behind(to: Lowering, name: str) -> tuple[list[Node], Table]:
     absorbed_nodes: list[Node] = []
     table, made = ENTRIES.astype(np.int8), name
     while True:
-        consumers = _only_consumers(to, made)
+        consumers = to.only_consumers(made)
         functions = [node for node in consumers if _function(to, node)]
         gate = _gate(to, functions[0]) if len(consumers) == 2 and functions else None
         if gate is not None and gate[0] in consumers:
@@ -121,7 +116,7 @@ def absorbed(to: Lowering, node: Node) -> tuple[Node, list[str], dict[str, Any]]
     else:
         behind, last = [], node
     added = []
-    consumers = _only_consumers(to, last.output)
+    consumers = to.only_consumers(last.output)
     if len(consumers) == 1 and consumers[0].op == "add" and to.tensor(consumers[0].output).quantization is not None:
         others = [name for name in consumers[0].inputs if name != last.output]
         here = [name for name in others if name in to.done and to.shape(name) == to.shape(last.output)]

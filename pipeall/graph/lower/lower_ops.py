@@ -11,7 +11,7 @@ from ...errors import ModelError
 from ...picture import described, example
 from ...steps import Strided, View
 from ..ir import Node
-from ..ops import OPS, Trait, attributes, has, infer_type
+from ..ops import OPS, Trait, attributes, has, infer_type, unclamped
 from ..pointwise import BINARY, UNARY
 from . import lower_int8, lower_movement
 from .lower_deconv import deconv
@@ -116,6 +116,9 @@ def conv(to: Lowering, node: Node) -> None:
     if to.tensor(node.output).quantization is not None:
         last, added, fused = lower_int8.absorbed(to, node)
         src, more = [*src, *(to.pixels(last, last.inputs.index(name)) for name in added)], more | fused
+    elif silu := _silu_behind(to, node):
+        last, residual = _sum_behind(to, silu)
+        src, more = [*src, *residual], {"silu": True}
     out, weight, count = pixels(to.target(last)), to.constant(node, 1), to.shape(node.output)[0]
     attrs = attrs_of(node, "strides", "pads", "dilations", "groups", "lo", "hi")
     if 1 < attrs["groups"] == src[0].c < len(weight) and src[0].dtype == "int8":  # several filters for each channel
@@ -124,6 +127,35 @@ def conv(to: Lowering, node: Node) -> None:
     together = params["kernel"] == params["strides"] == (1, 1) and not any(params["pads"])
     for *given, made in zip(*(images(view, 1 if together else count) for view in (*src, out)), strict=True):
         to.step("conv", node, given, made, params, weight, to.constant(node, 2))
+
+
+def _silu_behind(to: Lowering, node: Node) -> Node | None:
+    """The SiLU that alone reads what a convolution of floats without a residual makes, where the device fuses it."""
+    consumers = to.only_consumers(node.output)
+    floats = to.type_of(node.inputs[0]) == to.type_of(node.output)
+    if not to.silu or not floats or len(node.inputs) > 3 or [other.op for other in consumers] != ["swish"]:
+        return None
+    (silu,) = consumers
+    if silu.attrs["alpha"] != 1 or not to.lies_as_pixels(silu):
+        return None
+    to.done.add(silu.output)
+    return silu
+
+
+def _sum_behind(to: Lowering, node: Node) -> tuple[Node, list[View]]:
+    """The sum that alone reads a node's output, whose other operand is an image that is there, and this; else the node
+    alone."""
+    consumers = to.only_consumers(node.output)
+    if [other.op for other in consumers] != ["add"] or not unclamped(consumers[0]):
+        return node, []
+    (total,) = consumers
+    others = [name for name in total.inputs if name != node.output]
+    if len(others) != 1 or others[0] not in to.done or to.shape(others[0]) != to.shape(node.output):
+        return node, []
+    if not to.lies_as_pixels(total) or pixels(to.places[others[0]]) is None:
+        return node, []
+    to.done.add(total.output)
+    return total, [to.pixels(total, total.inputs.index(others[0]))]
 
 
 def _repeated_channels(to: Lowering, node: Node, x: View, channels: int) -> View:

@@ -54,8 +54,8 @@ class Lowering:
     ``places`` says where tensors lie; ``images`` where copies of them lie as pixels, for kernels that need them so.
     """
 
-    def __init__(self, graph: Graph, emit: Emit, writes: Writes) -> None:
-        self.graph, self._emit_node, self._can_write = graph, emit, writes
+    def __init__(self, graph: Graph, emit: Emit, writes: Writes, *, silu: bool = False) -> None:
+        self.graph, self.silu, self._emit_node, self._can_write = graph, silu, emit, writes
         self.places: dict[str, Strided] = {}
         self.images: dict[str, View] = {}
         self.sizes: dict[int, int] = {}
@@ -244,6 +244,10 @@ class Lowering:
         self.sizes[number] = prod(shape) * item_bytes(dtype)
         return ordered(number, 0, shape, order, dtype)
 
+    def only_consumers(self, name: str) -> tuple[Node, ...]:
+        """Who reads a tensor that need not be there for anybody else."""
+        return () if name in self.kept else tuple({id(node): node for node in self.consumers.get(name, ())}.values())
+
     def lies_as_pixels(self, node: Node) -> bool:
         """Whether a node's output is an image that may be written as pixels."""
         at = self.places.get(node.output)
@@ -260,7 +264,7 @@ class Lowering:
             slot = self.slots.get(name)
             if slot is not None and slot == ordered(slot.base, slot.offset, slot.shape, order, slot.dtype):
                 self.places[name] = slot
-            elif source is not None:
+            elif source in self.places:  # not where it is never made: what makes it goes on to this
                 self.places[name] = self.places[source]
             else:
                 self.places[name] = self.dense(tensor.shape, order, tensor.dtype)

@@ -83,6 +83,7 @@ class Device(ABC):
     max_mhz     their highest clock; None: not known
     stores_fp16  all float32 tensors that it stores are in half precision
     fp16        it computes with float16 tensors, which networks are lowered to
+    silu        its convolutions compute a SiLU that follows, and a sum behind it
     int8        it has kernels for 8-bit integers; quantized networks are float32 elsewhere
     stand_in    a CPU plays this device; say so wherever its results are shown
     owns_slots  the slots of rings beside its stages must be its own memory (``Program.slot``)
@@ -95,6 +96,7 @@ class Device(ABC):
     precision: str = "fp32"
     stores_fp16: bool = False
     fp16: bool = False
+    silu: ClassVar[bool] = False
     int8: bool = False
     cores: tuple[int, ...] | None = None
     width: int = 1

@@ -29,7 +29,8 @@ def shape_key(step: Step) -> str:
     strides = "" if p["strides"] == (1, 1) else f" s{'x'.join(map(str, p['strides']))}"
     dilations = "" if p["dilations"] == (1, 1) else f" d{'x'.join(map(str, p['dilations']))}"
     residual = " residual" if len(step.src) > 1 else ""
-    return f"{x.h}x{x.w}x{x.c}-{y.c} k{kernel}{strides}{dilations} p{pads} g{p['groups']}{residual}"
+    silu = " silu" if p.get("silu") else ""
+    return f"{x.h}x{x.w}x{x.c}-{y.c} k{kernel}{strides}{dilations} p{pads} g{p['groups']}{silu}{residual}"
 
 
 def known_times(path: Path, kind: str) -> Shapes:

@@ -210,7 +210,8 @@ def step_times(
     (trace,) = pipe.trace
     ms = np.median(np.diff(trace.marks[WARM_UP:], axis=1), axis=0) / 1e6
     starts = np.unique(trace.step_of, return_index=True)[1]
-    steps = lower(subgraph(graph, 0, len(graph.groups)), int8=part.device.int8, fp16=part.device.fp16).steps
+    device, whole = part.device, subgraph(graph, 0, len(graph.groups))
+    steps = lower(whole, int8=device.int8, fp16=device.fp16, silu=device.silu).steps
     algorithms = (trace.algorithms[at] for at in starts)
     return list(zip(steps, algorithms, np.add.reduceat(ms, starts).tolist(), strict=True))
 

@@ -36,7 +36,7 @@ static int64_t sums_bytes(const pa_conv_op *p) {
 static void multiply_f32(const context *ctx, const chunk *t, const pa_tiling *tiling, const float *const *pointers) {
     const pa_conv_op *p = ctx->conv;
     const int64_t taps = taps_of(p), k = k_of(p), nr = p->kernel->nr, b_step = taps * k * nr >> p->f16_weights;
-    const float *b = (const float *)p->weight + t->panel * b_step, *r = (const float *)ctx->residual;
+    const float *b = (const float *)p->weight + t->panel * b_step, *r = p->silu ? NULL : (const float *)ctx->residual;
     const pa_panels panels = {p->kernel, t->columns, b_step, nr, p->kc};
     pa_gemm_f32_panels(&panels, &(pa_gemm_args){
         .taps = (int32_t)taps,
@@ -61,7 +61,7 @@ static void multiply_f16(const context *ctx, const chunk *t, const pa_tiling *ti
                          uint16_t *sums) {
     const pa_conv_op *p = ctx->conv;
     const int64_t taps = taps_of(p), k = k_of(p), nr = p->kernel->nr, b_step = taps * k * nr;
-    const uint16_t *b = (const uint16_t *)p->weight + t->panel * b_step, *r = (const uint16_t *)ctx->residual;
+    const uint16_t *b = (const uint16_t *)p->weight + t->panel * b_step, *r = p->silu ? NULL : (const uint16_t *)ctx->residual;
     const pa_panels panels = {p->kernel, t->columns, b_step, nr, p->kc};
     pa_gemm_f16_panels(&panels, &(pa_gemm_f16_args){
         .taps = (int32_t)taps,
@@ -98,6 +98,12 @@ static void conv_pieces(const void *arg, int64_t first, int64_t end, int thread)
         multiply_f16(ctx, &t, &tiling, pointers, (uint16_t *)scratch);
     else
         multiply_f32(ctx, &t, &tiling, pointers);
+    if (p->silu) {
+        const char *r = ctx->residual;
+        PA_FUNCTION(silu, f32, p->silu)(
+            t.rows, t.columns, ctx->dst + (t.row0 * p->dst.stride + t.channel) * p->item_bytes, p->dst.stride,
+            r ? r + (t.row0 * p->residual.stride + t.channel) * p->item_bytes : NULL, p->residual.stride);
+    }
 }
 
 /* Chunks of at most MC rows, several for each thread; few ones are all alike, 196 rows being 98 and 98 and not 108 and 88. */

@@ -8,15 +8,16 @@
 
 /* ---- conv.c: by indirect GEMM ----
  *
- * dst (H, W, Cout) = clamp(conv(src (Hin, Win, Cin)) + residual (H, W, Cout), lo, hi). Elements, packed weights, bias and
- * zeros are of float32 or float16; of 8-bit integers in pa_conv_s8_op. */
+ * dst (H, W, Cout) = clamp(conv(src (Hin, Win, Cin)) + residual (H, W, Cout), lo, hi), or with `silu`
+ * silu(clamp(conv(src), lo, hi)) + residual. Elements, packed weights, bias and zeros are of float32 or float16; of 8-bit
+ * integers in pa_conv_s8_op. */
 typedef struct pa_conv_op {
     pa_view src, dst, residual;
     int32_t has_residual;
     int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups;
     float lo, hi;
     int32_t item_bytes; /* of an element of src: its type */
-    const pa_kernel_row *kernel;
+    const pa_kernel_row *kernel, *silu; /* silu: NULL where there is none */
     const void *weight;  /* packed: [groups][panels][kh * kw * Cin / groups][NR], columns beyond Cout / groups are 0 */
     int32_t f16_weights; /* whether these are in half precision */
     const void *bias;    /* packed: [groups][panels][NR] */
@@ -148,7 +149,7 @@ typedef struct pa_depthwise_op {
     pa_window window;
     float lo, hi;
     const void *packed; /* pa_depthwise_pack; 64-byte aligned */
-    const pa_kernel_row *kernel;
+    const pa_kernel_row *kernel, *silu; /* silu: as of pa_conv_op */
     int32_t item_bytes; /* of an element: its type */
     /* set by plan: */
     pa_grouping grouping;

@@ -31,8 +31,12 @@ cdef int fill_conv(CpuProgram self, step, pa_conv_op *op, const pa_kernel_row *k
     op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
         window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
     op.groups, op.lo, op.hi, op.kernel = p["groups"], p["lo"], p["hi"], kernel
-    op.item_bytes = item_bytes(step.src[0].dtype)
+    op.item_bytes, op.silu = item_bytes(step.src[0].dtype), silu_row(self, step)
     return 0
+
+
+cdef const pa_kernel_row *silu_row(CpuProgram self, step) except? NULL:
+    return self.row(step, "silu") if step.params.get("silu") else NULL
 
 
 cdef const pa_kernel_row *gemm_row(CpuProgram self, step) except NULL:
@@ -211,7 +215,7 @@ cdef add_depthwise(CpuProgram self, step):
     self.rows_fit(step, op.window)
     if step.dst.dtype == "float16" and op.window.kh * op.window.kw * (op.src.c // op.groups) > PA_F16_BLOCK:
         row = reference_row(b"depthwise", b"f16")  # whose sums are floats
-    op.kernel, op.item_bytes = row, item_bytes(step.dst.dtype)
+    op.kernel, op.silu, op.item_bytes = row, silu_row(self, step), item_bytes(step.dst.dtype)
     pa_depthwise_plan(op, self.threads)
     shape = (op.dst.c, op.src.c // op.groups, op.window.kh, op.window.kw)
     key = (place_of(step.weight), place_of(step.bias), "direct", <uintptr_t>row, op.groups)

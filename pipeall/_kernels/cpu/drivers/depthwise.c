@@ -23,6 +23,15 @@ static char *at(const pa_depthwise_op *p, const pa_view *v, void *const *bases, 
 
 static int64_t blocks_of(const pa_depthwise_op *p) { return ceil_div(pa_vectors_of(&p->grouping), p->vectors); }
 
+/* The channels of so many vectors, of so many pixels. */
+static void finish(const pa_depthwise_op *p, void *const *bases, int64_t vector, int64_t vectors, int64_t pixel, int64_t rows) {
+    const pa_channels first = pa_channels_of(&p->grouping, vector), last = pa_channels_of(&p->grouping, vector + vectors - 1);
+    const int64_t channel = first.out * p->item_bytes;
+    PA_FUNCTION(silu, f32, p->silu)(
+        rows, last.out + last.out_count - first.out, at(p, &p->dst, bases, pixel) + channel, p->dst.stride,
+        p->has_residual ? at(p, &p->residual, bases, pixel) + channel : NULL, p->residual.stride);
+}
+
 static void depthwise_bands(const context *ctx, int64_t begin, int64_t end, int thread) {
     const pa_depthwise_op *p = ctx->op;
     for (int64_t unit = begin; unit < end; unit++) {
@@ -46,7 +55,7 @@ static void depthwise_bands(const context *ctx, int64_t begin, int64_t end, int 
             .packed = (const char *)p->packed + vector * packed_step(p),
             .out = at(p, &p->dst, ctx->bases, pixel),
             .out_stride = p->dst.stride,
-            .r = p->has_residual ? at(p, &p->residual, ctx->bases, pixel) : NULL,
+            .r = p->has_residual && !p->silu ? at(p, &p->residual, ctx->bases, pixel) : NULL,
             .r_stride = p->residual.stride,
             .lo = p->lo,
             .hi = p->hi,
@@ -55,6 +64,7 @@ static void depthwise_bands(const context *ctx, int64_t begin, int64_t end, int 
             .columns = p->columns,
         };
         PA_FUNCTION(depthwise, f32, p->kernel)(&args);
+        if (p->silu) finish(p, ctx->bases, vector, args.vectors, pixel, (int64_t)args.rows * p->dst.w);
     }
 }
 

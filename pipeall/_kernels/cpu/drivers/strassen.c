@@ -159,8 +159,9 @@ static void pairs_pieces(const void *arg, int64_t piece, int64_t piece_end, int 
     if (pairs <= 0) return; /* the last chunk may be shorter */
     const int64_t below = min64(pairs, rows_of(op) - upper_of(op) - first); /* rows of the lower half */
     float *c1 = ctx->dst + first * p->dst.stride, *c2 = c1 + upper_of(op) * p->dst.stride;
-    const float *r1 = ctx->residual ? ctx->residual + first * p->residual.stride : NULL;
-    const float *r2 = ctx->residual ? r1 + upper_of(op) * p->residual.stride : NULL;
+    const float *residual = ctx->residual ? ctx->residual + first * p->residual.stride : NULL;
+    const float *residual2 = residual ? residual + upper_of(op) * p->residual.stride : NULL;
+    const float *r1 = p->silu ? NULL : residual, *r2 = p->silu ? NULL : residual2;
 
     const int64_t s1 = 0, s2 = pairs * a_stride(op), s3 = 2 * s2, s4 = 3 * s2;
     float *s = ctx->scratch + thread * op->scratch_floats;
@@ -190,6 +191,9 @@ static void pairs_pieces(const void *arg, int64_t piece, int64_t piece_end, int 
     }
     multiply(op, P3, &all, &(operands){sums, s4, bias + columns, nr, c1 + columns, p->dst.stride, x, p->lo, p->hi});
     if (below) multiply(op, P4, &some, &(operands){lower, k, bias, nr, c2, p->dst.stride, y, p->lo, p->hi});
+    if (!p->silu) return;
+    PA_FUNCTION(silu, f32, p->silu)(pairs, p->dst.c, c1, p->dst.stride, residual, p->residual.stride);
+    PA_FUNCTION(silu, f32, p->silu)(below, p->dst.c, c2, p->dst.stride, residual2, p->residual.stride);
 }
 
 void pa_strassen_plan(pa_strassen_op *op, int threads) {

@@ -231,7 +231,6 @@ static void multiply(const context *ctx, int64_t group, int64_t part, int64_t pa
     const pa_panels all = {.kernel = p->kernel, .columns = panels * nr, .b_step = b_step, .kc = 0};
     for (int point = 0; point < points_of(op); point++, b += b_stride * bytes) {
         const int64_t at = ((group * op->k_blocks + part) * points_of(op) + point) * input_stride(op) + tile0 * op->kc;
-        const void *next = b + b_stride * bytes;
         if (is_f16(op))
             pa_gemm_f16_panels(&all, &(pa_gemm_f16_args){
                 .taps = 1,
@@ -242,7 +241,7 @@ static void multiply(const context *ctx, int64_t group, int64_t part, int64_t pa
                 .a_step = mr,
                 .a = pointers,
                 .b = (const uint16_t *)b,
-                .next = next,
+                .next = (const void *)(b + b_stride * bytes),
                 .c = (uint16_t *)m, /* not read, nor written */
                 .sums = (uint16_t *)m + point * m_stride(op),
                 .sums_stride = wide,
@@ -257,7 +256,7 @@ static void multiply(const context *ctx, int64_t group, int64_t part, int64_t pa
                 .a = pointers,
                 .b = (const float *)b,
                 .bias = part == 0 ? p->zero : NULL,
-                .next = next,
+                .next = (const void *)(b + b_stride * bytes),
                 .c = m + point * m_stride(op),
                 .c_stride = wide,
                 .lo = -__builtin_inff(),
@@ -296,8 +295,7 @@ static void output_pieces(const void *arg, int64_t first, int64_t end, int threa
 
     float *m = ctx->scratch + thread * own_floats(op);
     float *float_tile = op->s8.dequantize ? m + float_tile_at(op) : NULL;
-    char *dst = pa_view_at(&p->dst, ctx->bases, bytes);
-    const char *r = pa_view_at(&p->residual, ctx->bases, bytes);
+    char *dst = pa_view_at(&p->dst, ctx->bases, bytes), *r = pa_view_at(&p->residual, ctx->bases, bytes);
     void *pointers = m + float_tile_at(op) + float_tile_floats(op);
     const pa_tiling tiling = pa_tiling_of(tiles, p->kernel->mr);
     pa_point_rows(pointers, &tiling, p->kernel->mr, ctx->input, op->kc * bytes);
@@ -320,7 +318,7 @@ static void output_pieces(const void *arg, int64_t first, int64_t end, int threa
             .out = float_tile ? (void *)float_tile : dst + (pixel * p->dst.stride + channel) * bytes,
             .out_row = float_tile ? op->m * wide : p->dst.w * p->dst.stride,
             .out_pixel = float_tile ? wide : p->dst.stride,
-            .r = p->has_residual ? r + (pixel * p->residual.stride + channel) * bytes : NULL,
+            .r = p->has_residual && !p->silu ? r + (pixel * p->residual.stride + channel) * bytes : NULL,
             .r_row = p->dst.w * p->residual.stride,
             .r_pixel = p->residual.stride,
             .lo = p->lo,
@@ -328,13 +326,15 @@ static void output_pieces(const void *arg, int64_t first, int64_t end, int threa
         };
         PA_FUNCTION(winograd_output, f32, op->output)(&args);
         if (float_tile) store_integers(ctx, &args, pixel, channel);
+        for (int64_t i = 0, at = pixel; p->silu && i < args.height; i++, at += p->dst.w)
+            PA_FUNCTION(silu, f32, p->silu)(args.width, args.channels, dst + (at * p->dst.stride + channel) * bytes,
+                p->dst.stride, p->has_residual ? r + (at * p->residual.stride + channel) * bytes : NULL, p->residual.stride);
     }
 }
 
 void pa_winograd_plan(pa_winograd_op *op, int threads) {
     const pa_conv_op *p = &op->conv;
-    op->tiles_y = (int32_t)ceil_div(p->dst.h, op->m);
-    op->tiles_x = (int32_t)ceil_div(p->dst.w, op->m);
+    op->tiles_y = (int32_t)ceil_div(p->dst.h, op->m), op->tiles_x = (int32_t)ceil_div(p->dst.w, op->m);
     op->phases.rows = (int64_t)op->phases.stride * (op->tiles_y * op->m + p->kh - 1);
     op->phases.columns = (int64_t)op->phases.stride * (op->tiles_x * op->m + p->kw - 1);
     const int64_t most = is_f16(op) ? PA_F16_BLOCK : op->lazy ? LAZY_KC : KC;

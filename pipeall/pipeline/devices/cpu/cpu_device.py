@@ -47,6 +47,7 @@ class Cpu(Device):
 
     kind: ClassVar[str] = "cpu"
     shares: ClassVar[bool] = True
+    silu: ClassVar[bool] = True
     cluster: Cluster
     int8: bool = True
     precision: str = "fp32"
