@@ -34,6 +34,7 @@ COMMANDS = {  # as the help shows them; the first line of each is that of its ow
     },
     "Run": {
         "run": Lazy("run.run_command", "See what is in pictures, videos or a camera."),
+        "schedule": Lazy("schedule.schedule_command", "Run several networks at once, as a file says."),
         "bench": Lazy("bench.bench_command", "Compare one processor, all at once, pipelines and the best plan."),
     },
     "Make networks": {
@@ -44,9 +45,8 @@ COMMANDS = {  # as the help shows them; the first line of each is that of its ow
     },
 }
 EPILOG = (
-    "MODEL is an .onnx file or a network of the zoo. By a plan G-B-L:3,5 the gpu runs groups 1 to 3, big 4 and 5, "
-    "little the rest. All have --json and --help.",
-    "pipeall completion bash (or zsh, fish) makes a shell complete words.",
+    "MODEL is an .onnx file or one of the zoo. Plan G-B-L:3,5: the gpu runs groups 1 to 3, big 4 and 5, little the "
+    "rest. pipeall completion bash completes words.",
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -32,18 +32,24 @@ BRANCHES = "branches"
 Finer = int | Literal["branches"] | None  # how --finer divides groups: where so many tensors cross, or into branches
 
 
-def load_model(model: str, input_shape: Shapes | None = None, finer: Finer = None) -> Graph:
-    """The network of a path or name; ArgumentError or ModelError where there is none or the shape does not fit."""
+def load_model(
+    model: str, input_shape: Shapes | None = None, finer: Finer = None, values: Mapping[str, Any] | None = None
+) -> Graph:
+    """The network of a path or name; ArgumentError or ModelError where there is none or the shape does not fit.
+
+    ``values``: of its inputs by name, where --value does not give them.
+    """
     model, input_shape = _file(model, input_shape)
+    values = values or given_values()
     if model in ZOO:
-        if values := given_values():
+        if values:
             raise ArgumentError(f"--value: {model} of the zoo has no input that takes one, got {', '.join(values)}")
         graph = ZOO[model]()
         (x,) = graph.inputs
         if input_shape not in (None, x.shape, {x.name: x.shape}):
             raise ArgumentError(f"--input-shape: {model} of the zoo has {x.shape}, got {input_shape}")
     elif model.lower().endswith(".onnx"):
-        graph = load(model, input_shape, values=given_values())
+        graph = load(model, input_shape, values=values)
     else:
         raise ArgumentError(f"model {model!r}: expected an .onnx file or one of {', '.join(NAMES)}")
     if finer == BRANCHES:

@@ -282,9 +282,9 @@ class FinerGroups(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Finer:
         if value == BRANCHES:
             return BRANCHES
-        if isinstance(value, str) and not re.fullmatch("-?[0-9]+", value):
+        if not re.fullmatch("0*[1-9][0-9]*", str(value)):
             self.fail(f"expected a number of at least 1, or {BRANCHES}; got {value!r}", param, ctx)
-        return super().convert(value, param, ctx)
+        return int(value)
 
 
 class Bytes(click.ParamType):

@@ -37,7 +37,17 @@ def print_json(kind: str, **content: Any) -> None:
 
 def print_json_line(kind: str, **content: Any) -> None:
     """The same in one line, where a command prints many."""
-    click.echo(json.dumps({"format": f"pipeall.{kind}/1", **content}, allow_nan=False))
+    click.echo(json_line(kind, **content))
+
+
+def json_line(kind: str, **content: Any) -> str:
+    """A line of JSON, its format first."""
+    return json.dumps({"format": f"pipeall.{kind}/1", **content}, allow_nan=False)
+
+
+def tell(error: str) -> None:
+    """Reports an error after which work goes on."""
+    click.echo(f"error: {plain(error)}", err=True)
 
 
 def shape_text(shape: Sequence[int]) -> str:

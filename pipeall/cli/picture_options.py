@@ -9,6 +9,7 @@ import click
 
 from ..errors import ArgumentError, ModelError
 from ..graph.ir import Graph
+from ..graph.onnx.read.inputs import Shapes
 from ..picture import FILTERS, FITS, Picture
 from ..tasks import DECODERS
 from ..tasks.decoder import TASKS
@@ -16,6 +17,7 @@ from ..tasks.preset import PRESETS, preset_picture
 from ..tasks.text_reader import Reader
 from ..tasks.text_reader import reader as reader_of
 from . import complete
+from .model_argument import Finer, load_model
 from .options import Numbers, given, together, under
 
 THREE = Numbers(float, "0.485,0.456,0.406")
@@ -40,7 +42,7 @@ task_options = under(
     together(
         "Classes (5) or boxes shown at most; outputs before class 0, such as 1.",
         ("--top", click.IntRange(1)),
-        ("--first-class", int),
+        ("--first-class", click.IntRange(0)),
     ),
 )
 picture_options = under(
@@ -74,6 +76,27 @@ def pixels_given(options: Mapping[str, Any]) -> dict[str, Any]:
     if keys and "preprocess" not in keys:
         raise ArgumentError(f"--{next(iter(keys))}: expected --preprocess beside it")
     return keys
+
+
+def read_model(
+    model: str,
+    input_shape: Shapes | None,
+    finer: Finer,
+    task: Mapping[str, Any],
+    pixels: Mapping[str, Any],
+    values: Mapping[str, Any] | None = None,
+) -> tuple[Graph, Reader]:
+    """The network that a MODEL names, and what reads its outputs; as of ``load_model`` and ``reader``.
+
+    Raises ArgumentError, too, where ``size`` and ``input_shape`` disagree.
+    """
+    if (size := pixels.get("size")) is not None:
+        square = (1, 3, size, size)
+        if input_shape not in (None, square):
+            raise ArgumentError(f"--size {size} means --input-shape {square}, got {input_shape} beside it")
+        input_shape = square
+    graph = load_model(model, input_shape, finer, values)
+    return graph, reader(graph, task, pixels)
 
 
 def reader(graph: Graph, task: Mapping[str, Any], pixels: Mapping[str, Any]) -> Reader:

@@ -47,6 +47,17 @@ class Crop:
         """The pixels."""
         return self.pixels
 
+    @property
+    def root(self) -> LiveResult:
+        """What came of the picture of the source: ``origin``, unless that was cut out itself."""
+        return self.origin.frame.root if isinstance(self.origin.frame, Crop) else self.origin
+
+    @property
+    def path(self) -> tuple[int, ...]:
+        """The number of the part in each answer on the way from the source: of a crop of its pictures one."""
+        before = self.origin.frame.path if isinstance(self.origin.frame, Crop) else ()
+        return (*before, self.number)
+
 
 class Crops:
     """The boxes of a detector's answers, and its lines of text, one ``Crop`` after the other: a source for ``stream``.

@@ -172,10 +172,10 @@ class Frames:
         self._beside: list[Frames] = []  # where each source is read by itself
         self._closed = threading.Event()
 
-    def apart(self) -> Frames | dict[str, Frames]:
+    def apart(self, others: bool = False) -> Frames | dict[str, Frames]:
         """For ``Pipeline.stream``: where a camera or a stream is among several sources each by its name, photos
-        together; else all, one after the other."""
-        if len(self.sources) == 1 or not self.live:
+        together; else all, one after the other. ``others``: there are more sources than these."""
+        if not self.live or (len(self.sources) == 1 and not others):
             return self
         parts = {source.name: [source] for source in self.sources if source.kind != "photo"}
         photos = [source for source in self.sources if source.kind == "photo"]

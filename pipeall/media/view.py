@@ -167,7 +167,8 @@ class View:
             The picture. Raises ArgumentError for another format.
         figures : mapping
             network, plan, fps, latency_p50_ms, latency_p95_ms, dropped, units (of unit, use from 0 to 1 and busy_ms),
-            answer (lines of text). What is absent or None shows as a dash.
+            answer (lines of text). What is absent or None shows as a dash. Of several networks instead of their speed:
+            networks (of network, plan, fps, fps_wanted, latency_p50_ms, latency_p99_ms and dropped).
         """
         picture = bytes(jpeg)
         if not picture.startswith(JPEG_BEGIN):

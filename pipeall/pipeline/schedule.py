@@ -74,7 +74,7 @@ class Schedule:
         time_scale: float = 1.0,
     ):
         self._pipelines: dict[str, Pipeline] = {}
-        given = {name: _Given(name, entry) for name, entry in _named(networks).items()}
+        given = _given(networks)
         self.plan = plan = _plan(given, board) if plan is None else _with_names(plan, given)
         units = SharedUnits()
         try:
@@ -149,10 +149,15 @@ class _Given:
             raise ArgumentError(f"network {name}: {error}") from None
 
 
-def _named(networks: Any) -> Mapping[str, Any]:
+def planned(networks: Mapping[str, Any], board: Board) -> SchedulePlan:
+    """What ``Schedule`` would run these networks by. Nothing is started. Raises ArgumentError as it does."""
+    return _plan(_given(networks), board)
+
+
+def _given(networks: Any) -> dict[str, _Given]:
     if not isinstance(networks, Mapping) or not networks or not all(isinstance(name, str) for name in networks):
         raise refused("networks", "a dict of models by name", networks)
-    return networks
+    return {name: _Given(name, entry) for name, entry in networks.items()}
 
 
 def _with_names(plan: SchedulePlan, given: Mapping[str, _Given]) -> SchedulePlan:

@@ -258,10 +258,7 @@ class StatsRecorder:
         if times and len(times) == frames:  # the pipeline may have stood still between the snapshot and this frame
             begin_ns = max(begin_ns, times[0].submitted_ns)
         seconds = (last_ns - begin_ns) / 1e9
-        delivered_ns = accumulate((frame.end_ns[-1] for frame in times), max, initial=since.ready_ns)
-        latency = [
-            (ns - frame.submitted_ns) / 1e6 for ns, frame in zip(islice(delivered_ns, 1, None), times, strict=True)
-        ] or [0.0]
+        latency = latencies_ms(times, since.ready_ns) or [0.0]
         p50, p95, p99 = np.percentile(latency, (50, 95, 99))
         stages = []
         for row in (row.since(since.counters) for row in counters):
@@ -283,6 +280,15 @@ class StatsRecorder:
         dropped = sum(dropped for _, dropped in counted.values())
         latencies = float(p50), float(p95), float(p99)
         return Stats(frames, seconds, fps, *latencies, tuple(stages), *_live_ms(live), dropped, sources)
+
+
+def latencies_ms(times: Sequence[FrameTimes], ready_ns: int = 0) -> list[float]:
+    """Of frames in order: from submit to when the result can be taken, which is when all before it are ready too.
+
+    ``ready_ns``: when the results before these were ready.
+    """
+    delivered_ns = accumulate((frame.end_ns[-1] for frame in times), max, initial=ready_ns)
+    return [(ns - frame.submitted_ns) / 1e6 for ns, frame in zip(islice(delivered_ns, 1, None), times, strict=True)]
 
 
 def _live_ms(live: Sequence[tuple[float, str | None]], source: str | None = None) -> list[float]:

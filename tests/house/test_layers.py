@@ -63,8 +63,8 @@ OPTIONAL = {  # package outside of the standard library -> the file or folder th
     "pyopencl": "_kernels/opencl/cl_devices.py",
     "mpi4py": "mlp/comm_mpi.py",
     "tensorboardX": "cli/train/train_log.py",
-    "click": "cli",
-    "rich": "cli",
+    **dict.fromkeys(("click", "rich"), "cli"),
+    "tomli": "cli/schedule/schedule_file.py",  # before Python 3.11, which has its own
     "PIL": "media/images.py",
     "av": "media/video.py",
     "matplotlib": "cli/figures.py",

@@ -147,7 +147,9 @@ def test_a_picture_in_a_picture():
     crops = Crops()
     crops.add(LiveResult(0, crop, inner, None, 0, 0))
     crops.close()
-    assert spans(crops) == [(25, 34, 15, 34)]
+    (within,) = crops
+    assert spans([within]) == [(25, 34, 15, 34)]
+    assert crop.root is within.root is crop.origin and (crop.path, within.path) == ((0,), (0, 0))
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,12 @@ from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.rings import MAX_SLOTS
 from .. import complete
-from ..model_argument import ZOO, Finer, load_model
+from ..model_argument import ZOO, Finer
 from ..options import Command, Written, file_option, given, json_option, model_argument, model_options, together, under
-from ..output import print_json_line
-from ..picture_options import TASK, picture_options, pixels_given, reader, task_options
+from ..output import print_json_line, tell
+from ..picture_options import TASK, picture_options, pixels_given, read_model, task_options
 from ..plans import chosen_plan, plan_option
-from ..tables import plain, print_text
+from ..tables import print_text
 from .live_page import LivePage
 from .run_loop import Choice, HandOn, Ran, run_frames
 from .run_text import Shown, print_figures, print_line
@@ -112,12 +112,11 @@ def run(
     pixels = pixels_given(reading)
     board = Board.detect()
     drop = drop or ("oldest" if any(source.kind == "live" for source in inputs) else "none")
-    frames = sources.Frames(inputs, repeat, None if strict else _tell, paced=drop == "oldest")
+    frames = sources.Frames(inputs, repeat, None if strict else tell, paced=drop == "oldest")
 
     def chosen() -> Choice:
-        graph = load_model(model, _input_shape(input_shape, pixels.get("size")), finer)
-        its_plan = chosen_plan(graph, board, plan, frames.total, copies=not rebalance)
-        return Choice(graph, reader(graph, given(reading, TASK), pixels), its_plan)
+        graph, read = read_model(model, input_shape, finer, given(reading, TASK), pixels)
+        return Choice(graph, read, chosen_plan(graph, board, plan, frames.total, copies=not rebalance))
 
     graph, read, first = chosen()
     with ExitStack() as open_files:
@@ -140,24 +139,11 @@ def _check_apart(trace: str | None, read: list[str]) -> None:
         raise ArgumentError(f"--trace {trace}: expected another place than that of the source {source}")
 
 
-def _tell(error: str) -> None:
-    click.echo(f"error: {plain(error)}", err=True)
-
-
 def _pipeline(graph: Graph, plan: Plan, board: Board, rebalance: str | None, **more: Any) -> Pipeline:
     profile = Profile.load(rebalance) if rebalance else None
     if profile and not measured_on(profile, board):
         raise ArgumentError(f"--rebalance {rebalance}: expected a profile measured on this machine")
     return Pipeline(graph, plan, board, profile=profile, rebalance=profile is not None, **more)
-
-
-def _input_shape(input_shape: Shapes | None, size: int | None) -> Shapes | None:
-    if size is None:
-        return input_shape
-    square = (1, 3, size, size)
-    if input_shape not in (None, square):
-        raise ArgumentError(f"--size {size} means --input-shape {square}, got {input_shape} beside it")
-    return square
 
 
 def _about(model: str, plan: Plan, board: Board, ran: Ran) -> dict[str, Any]:
@@ -180,6 +166,6 @@ def _end(ran: Ran, board: Board, about: dict[str, Any] | None) -> None:
     if ran.broken and not ran.interrupted:
         raise ran.broken
     if ran.broken:
-        _tell(str(ran.broken))
+        tell(str(ran.broken))
     if ran.interrupted:
         raise click.Abort

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+from ...media.crops import Crop
 from ...media.sources import MediaFrame
 from ...pipeline.boards.board import Board
 from ...pipeline.live import LiveResult
@@ -21,34 +22,47 @@ PARTS = {"classify": "classes", "detect": "boxes", "points": "boxes", "text": "t
 
 def print_line(seen: LiveResult) -> None:
     """An answer as a line of JSON, its format first."""
-    frame: MediaFrame = seen.frame
-    about = {
-        "source": frame.source.name,
-        "number": frame.number,
-        "time_s": frame.time_s,
-        "captured_ns": seen.captured_ns,
+    print_json_line("answer", **content(seen))
+
+
+def content(seen: LiveResult) -> dict[str, Any]:
+    """An answer with where and when it is from, as JSON knows it; of a part of a picture also which."""
+    part = seen.frame if isinstance(seen.frame, Crop) else None
+    root = part.root if part else seen
+    frame: MediaFrame = root.frame
+    about = {"source": frame.source.name, "number": frame.number, "time_s": frame.time_s}
+    if part:
+        height, width = part.pixels.shape[:2]
+        about |= {"box": list(part.path), "crop": [*part.corner, width, height]}
+    about |= {
+        "captured_ns": root.captured_ns,
         "ready_ns": seen.ready_ns,
-        "latency_ms": round(seen.latency_ms, 3),
+        "latency_ms": round((seen.ready_ns - root.captured_ns) / 1e6, 3),
     }
-    part = PARTS.get(seen.result.task)
-    print_json_line("answer", **about | ({part: []} if part else {}) | seen.result.to_dict())
+    kind = PARTS.get(seen.result.task)
+    return about | ({kind: []} if kind else {}) | seen.result.to_dict()
 
 
 class Shown:
-    """Prints answers: a table for each photo; for videos and cameras a line where other things are seen than before."""
+    """Prints answers: a table for each photo; for videos and cameras a line where other things are seen than before;
+    for parts of pictures a line each. ``network``: which one, where there are several."""
 
-    def __init__(self) -> None:
-        self._last = ""
+    def __init__(self, network: str = "") -> None:
+        self._last, self._begin = "", f"{network}: " if network else ""
 
     def __call__(self, seen: LiveResult) -> None:
-        frame: MediaFrame = seen.frame
-        if frame.source.kind == "photo":
-            _print_answer(frame.source.name, seen.result)
+        part = seen.frame if isinstance(seen.frame, Crop) else None
+        frame: MediaFrame = part.root.frame if part else seen.frame
+        photo = frame.source.kind == "photo"
+        if photo and not part:
+            _print_answer(self._begin + frame.source.name, seen.result)
             return
         line = summary(seen.result)
-        if line != self._last or not frame.number:
+        if part or line != self._last or not frame.number:
             at = "" if frame.time_s is None else f" {frame.time_s:.2f} s"
-            print_text(f"{frame.source.name}{at} frame {frame.number}: {line or 'nothing'}")
+            at += "" if photo else f" frame {frame.number}"
+            at += f" box {'.'.join(map(str, part.path))}" if part else ""
+            print_text(f"{self._begin}{frame.source.name}{at}: {line or 'nothing'}")
         self._last = line
 
 

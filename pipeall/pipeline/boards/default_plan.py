@@ -40,7 +40,7 @@ def default_plan(
     programs disturbed that one. Without any: all real components in the board's order with about equal MACs each, no
     more stages than the network has groups; how fast each component is does not count then.
     """
-    found = profile or _times(graph, board)
+    found = profile or known_times(graph, board)
     if found and not profile and found.disturbed:
         warnings.warn(BUSY.format(network=graph.name, cores=found.about["others_cores"]), RuntimeWarning, stacklevel=2)
     plan, why = (found and _best(graph, board, found, copies)) or (
@@ -60,7 +60,7 @@ def named_plan(name: str, graph: Graph, board: Board, profile: Profile | None = 
     """
     if name == "parallel":
         return Plan.parallel(real_components(board))
-    times = profile or _times(graph, board)
+    times = profile or known_times(graph, board)
     if times is None:
         raise ArgumentError(f"plan peak: expected times of {graph.name} to choose by: pipeall profile measures them")
     return singles(times, [unit for unit in default_units(board) if unit in times.units])[0]
@@ -68,7 +68,7 @@ def named_plan(name: str, graph: Graph, board: Board, profile: Profile | None = 
 
 def plan_for_one(graph: Graph, board: Board) -> Plan:
     """The plan for a frame with no other under way: on one unit, which is the fastest where that is known."""
-    times = _times(graph, board)
+    times = known_times(graph, board)
     return named_plan("peak", graph, board, times) if times else Plan.single(board.default_component)
 
 
@@ -77,7 +77,8 @@ def balanced(graph: Graph, board: Board) -> Plan:
     return Plan.balanced(real_components(board)[: len(graph.groups)], graph)
 
 
-def _times(graph: Graph, board: Board) -> Profile | None:
+def known_times(graph: Graph, board: Board) -> Profile | None:
+    """The times of a network on a board: of its model, or the cached profile; None where there are none."""
     return board.model.profile(graph) if board.model else cached(graph, board)
 
 
