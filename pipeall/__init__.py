@@ -50,13 +50,14 @@ _NAMES = {  # module -> its public names
     ".quantization.record_slices": "write_slices",
     ".sizing.size": "Size cost",
 }
-_ROOMS = {"demo": ".graph.onnx.demo", "tasks": ".tasks", "zoo": ".graph.zoo"}
+_ROOMS = {"demo": ".graph.onnx.demo", "tasks": ".tasks", "testing": ".testing", "zoo": ".graph.zoo"}
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted({*_HOME, *_ROOMS})
 
 if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from . import tasks as tasks
+    from . import testing as testing
     from .errors import ArgumentError as ArgumentError
     from .errors import DeviceError as DeviceError
     from .errors import MissingExtraError as MissingExtraError

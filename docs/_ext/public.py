@@ -32,6 +32,7 @@ TOPICS = {
     "simulate Simulation Demand SchedulePlan simulate_schedule ScheduleSimulation",
     "quantization": "quantize Quantized write_slices keep_float32 mixed_precision allowed_precisions",
     "sizes": "cost Size",
+    "testing": "testing",
     "errors": "PipeallError ArgumentError ModelError DeviceError MissingExtraError PipelineError PipelineTimeoutError",
 }
 GIVEN = {"networks": ("pipeall.graph.partition.Group", "pipeall.graph.partition.Cut")}  # no annotation leads to them

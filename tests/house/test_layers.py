@@ -28,7 +28,7 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     **dict.fromkeys(("files", "picture"), {"arguments", "errors"}),
     **dict.fromkeys(("arrays", "journal"), {"arguments", "errors", "files"}),
     "cache": {"__init__", "env", "errors", "files"},
-    "_kernels": LEAVES,
+    **dict.fromkeys(("_kernels", "graph"), LEAVES),
     "_kernels/cpu": LEAVES | {"_kernels", "_kernels/cpu/drivers"},
     "_kernels/cpu/drivers": {"_kernels", "_kernels/cpu", "_kernels/cpu/simd"},
     **dict.fromkeys(
@@ -36,7 +36,6 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     ),
     "_kernels/cpu/simd": {"_kernels/cpu"},
     "_kernels/opencl": LEAVES | {"_kernels"},
-    "graph": LEAVES,
     "graph/onnx": LEAVES | {"graph"},
     "sizing": GRAPH,
     "pipeline/planning": GRAPH,
@@ -52,8 +51,9 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "mlp": GRAPH | KERNELS | {"arrays"},
     "media": PIPELINE | {"tasks", "quantization"},
     "nas": BOARDS | {"arrays", "sizing"},
+    "testing": PIPELINE,
     "cli": PIPELINE | {"quantization", "tasks", "media", "sizing", "mlp", "nas", "arrays", "__init__"},
-    "__init__": PIPELINE | {"quantization", "tasks", "media", "sizing"},
+    "__init__": PIPELINE | {"quantization", "tasks", "testing", "media", "sizing"},
     "__main__": {"cli"},
 }
 CIRCLES = [{"graph.ir", "graph.partition"}]  # Graph.groups and Graph.cuts are part of a graph's face
