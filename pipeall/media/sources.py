@@ -15,14 +15,19 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..files import check_file
-from . import images, video
+from . import camera, images, video
 
-CAMERA = re.compile(r"camera:(\d+)(?::(\d+x\d+))?")
+CAMERA = re.compile(r"camera:(\d+)(?::(\d+)x(\d+))?")
+CAMERAS = "camera:"  # lists them
 CAMERA_DEVICE = re.compile(r"/dev/video(\d+)")
 STDIN = "-"
 STREAMS = ("rtsp://", "rtsps://", "http://", "https://", "tcp://", "udp://", "rtp://", "srt://", "rtmp://")
 KINDS = "photos, folders, videos, camera:0, rtsp://... or -"
 FINITE = (STDIN, "http://", "https://")  # of live sources; another that gives no more frames has failed
+# Of FFmpeg. A stream with a beginning of its own is read from that on; the default before its format is settled, 1 MB,
+# would be seconds of a small camera. Others begin anywhere.
+WHOLE = {"formatprobesize": str(1 << 16)}
+LIVE = {"rtsp_transport": "tcp", "fflags": "nobuffer", "overrun_nonfatal": "1"}
 RETRY_S, MOST_RETRY_S = 1.0, 30.0  # a live source that has failed is tried again, at last twice a minute
 
 
@@ -71,8 +76,8 @@ def find(words: Iterable[str], recursive: bool) -> list[Source]:
         path = Path(word)
         if CAMERA.fullmatch(word) or word.startswith(STREAMS) or word == STDIN or _is_camera(path):
             sources.append(Source(word, "live"))
-        elif word == "camera:":
-            raise ArgumentError(f"source camera:: expected a number behind it; {video.cameras()}")
+        elif word == CAMERAS:
+            raise ArgumentError(f"source {word}: expected a number behind it; {camera.listed()}")
         elif path.is_dir():
             inside = [Source(str(file), "photo") for file in images.inside(path, recursive)]
             if not inside:
@@ -115,15 +120,15 @@ def opened(
     """Frames of one source with their times. Raises ArgumentError where it cannot be read."""
     if source.kind == "photo":
         return iter([(images.read(Path(source.name)), None)])
-    camera = CAMERA.fullmatch(source.name)
-    if camera or _is_camera(Path(source.name)):
-        size = {"video_size": camera[2]} if camera and camera[2] else {}
-        device = f"/dev/video{camera[1]}" if camera else source.name
-        return video.frames(source.name, device, "v4l2", size, report)
-    whole = source.kind != "live" or source.name.startswith((STDIN, "tcp://"))  # from its first byte on
-    live = {} if whole else {"rtsp_transport": "tcp", "fflags": "nobuffer"}
+    word = CAMERA.fullmatch(source.name)
+    if word or _is_camera(Path(source.name)):
+        size = (int(word[2]), int(word[3])) if word and word[2] else None
+        return camera.frames(source.name, f"/dev/video{word[1]}" if word else source.name, size, report)
+    options: dict[str, str] = {}
+    if source.kind == "live":
+        options = WHOLE if source.name.startswith((STDIN, "tcp://")) else LIVE
     address = video.STDIN if source.name == STDIN else source.name
-    return video.frames(f"video {source.name}", address, None, live, report)
+    return video.frames(f"video {source.name}", address, options, report)
 
 
 def _media_frame(picture: np.ndarray | video.Planes, *where: Any) -> MediaFrame:
@@ -239,6 +244,7 @@ class Frames:
                 self._report(failed)
                 return
             if self._tell is None or not self._beside:
+                self._flush()
                 raise failed
             if failures == 1:
                 self._say(f"{failed}; it is tried again")

@@ -1,4 +1,4 @@
-"""Videos, cameras and streams in, videos out. The only file that imports PyAV, the extra ``video``.
+"""Videos and streams in, videos out. The only file that imports PyAV, the extra ``video``.
 
 PyAV and not OpenCV: it gives a decoder's own planes, which a pipeline reads as they are. OpenCV converts each frame to
 BGR first: 3.8 ms a frame of 1920 x 1080 beside 2.9 ms on one core of an AMD EPYC, and more on a board's. PyAV also
@@ -7,8 +7,8 @@ gives each frame's time, and writes H.264, which browsers play.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -20,7 +20,6 @@ from ..errors import ArgumentError, missing_extra
 
 SUFFIXES = (".avi", ".h264", ".hevc", ".m4v", ".mjpeg", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm")
 WRITTEN = (".mkv", ".mov", ".mp4")
-DEVICES = Path("/sys/class/video4linux")
 STDIN = "pipe:0"
 TIMEOUT_S = 10  # of a stream that gives nothing
 TICKS = 90_000  # a second, of videos that are written
@@ -52,25 +51,23 @@ def package() -> Any:
 
 
 def frames(
-    name: str, address: str, kind: str | None, options: dict[str, str], report: Callable[[Exception], None]
+    name: str, address: str, options: dict[str, str], report: Callable[[Exception], None]
 ) -> Iterator[tuple[Planes, float | None]]:
-    """Frames of a file, a stream or a device (``kind``: its format), with their time in s.
+    """Frames of a file or a stream, with their time in s.
 
     Their sides are even. ``report`` gets errors of single frames. Raises ArgumentError where there is no video.
     """
     av = package()
     try:
-        container = av.open(_url(address), format=kind, options=options, timeout=None if kind else TIMEOUT_S)
+        container = av.open(_url(address), options=options, timeout=TIMEOUT_S)
     except (av.error.FFmpegError, OSError, ValueError) as error:
-        if kind and not Path(address).exists():
-            raise ArgumentError(f"{name}: there is no camera {address}; {cameras()}") from error
         raise ArgumentError(f"{name}: expected a video, got {_reason(error)}") from error
     with container:
         if not container.streams.video:
             raise ArgumentError(f"{name}: expected a video, got a file with none")
         stream = container.streams.video[0]
         # threads of whole frames hold some back, which a camera must not
-        stream.thread_type = "SLICE" if kind or "://" in address or address == STDIN else "AUTO"
+        stream.thread_type = "SLICE" if "://" in address or address == STDIN else "AUTO"
         yield from _decoded(av, name, container, stream, report)
 
 
@@ -104,14 +101,30 @@ def _url(address: str) -> str:
     return address if "://" in address or address == STDIN else str(Path(address).absolute())
 
 
-def cameras() -> str:
-    """The cameras of this machine, as words of the command line, with their names."""
-    names = {}
-    for folder in DEVICES.glob("video*"):
-        with suppress(OSError, ValueError):
-            names[int(folder.name.removeprefix("video"))] = (folder / "name").read_text(errors="replace").strip()
-    words = ", ".join(f"camera:{number} ({name})" for number, name in sorted(names.items()))
-    return f"there are {words}" if words else "this machine has none"
+def image(form: str, size: tuple[int, int], parts: Sequence[np.ndarray], yuv: str, full_range: bool) -> Planes:
+    """As I420, what lies in memory as FFmpeg's pixel format ``form``: width and height, bytes of each plane's rows."""
+    frame = package().VideoFrame(*size, form)
+    for plane, part in zip(frame.planes, parts, strict=True):
+        rows = np.frombuffer(plane, np.uint8)[: plane.line_size * len(part)].reshape(len(part), -1)
+        rows[:, : part.shape[1]] = part
+    _say(frame, yuv, full_range)
+    return planes(frame)
+
+
+class Decoder:
+    """Decodes images that come one by one, and holds none back. codec: mjpeg, h264 or hevc."""
+
+    def __init__(self, codec: str):
+        self._av = package()
+        self._codec = self._av.CodecContext.create(codec, "r")
+        self._codec.thread_type = "SLICE"
+
+    def __call__(self, content: np.ndarray) -> list[Planes]:
+        """Raises ArgumentError for what cannot be decoded."""
+        try:
+            return [planes(frame) for frame in self._codec.decode(self._av.Packet(content.tobytes()))]
+        except self._av.error.InvalidDataError as error:
+            raise ArgumentError(f"a frame cannot be decoded: {_reason(error)}") from error
 
 
 def planes(frame: Any) -> Planes:

@@ -18,7 +18,7 @@ from pipeall import ArgumentError
 from pipeall.cli.model_argument import ZOO
 from pipeall.cli.picture_options import reader
 from pipeall.cli.run.run_text import summary
-from pipeall.media import sources, video
+from pipeall.media import camera, sources, video
 from pipeall.media.draw import drawn
 from pipeall.tasks import Answer, Box, Class, Mask, Text
 from pipeall.tasks.preset import preset_picture
@@ -131,13 +131,23 @@ def test_sources_that_are_none(av, words, expected):
     ],
 )
 def test_a_camera_that_is_absent_is_one_line(av, word, expected, monkeypatch, tmp_path):
-    monkeypatch.setattr(video, "DEVICES", tmp_path)
+    monkeypatch.setattr(camera, "DEVICES", tmp_path)
     for folder, name in (("video10", "Integrated"), ("video2", "USB \x1b[31m\n")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "name").write_text(name)
     result = invoke("run", "squeezenet", word, "--plan", "B")
     assert result.exit_code == 2 and result.stdout == "" and result.stderr.count("\n") == 1
     assert result.stderr.startswith("error: ") and word in result.stderr and expected in result.stderr
+
+
+def test_cameras_are_listed(monkeypatch, tmp_path):
+    monkeypatch.setattr(camera, "DEVICES", tmp_path)
+    result = invoke("run", "squeezenet", "camera:")
+    assert result.exit_code == 0 and result.stdout.startswith("no camera found; ") and "rpicam-vid" in result.stdout
+    (tmp_path / "video99").mkdir()
+    (tmp_path / "video99" / "name").write_text("USB\x1b[31m\n")
+    shown = invoke("run", "squeezenet", "camera:").stdout
+    assert shown == "camera:99  USB\\x1b[31m: no such file or directory\n"
 
 
 def test_a_video_that_is_cut_off(clip, tmp_path):
@@ -175,13 +185,13 @@ def test_run_on_a_video_as_text(clip):
 
 
 class Camera:
-    """In the place of PyAV: a frame every ``period_s``, ``count`` in all; Ctrl-C before the one ``interrupted``."""
+    """In the place of V4L2: a frame every ``period_s``, ``count`` in all; Ctrl-C before the one ``interrupted``."""
 
     def __init__(self, count: int, period_s: float, interrupted: int | None = None):
         self.count, self.period_s, self.interrupted, self.opened = count, period_s, interrupted, []
 
-    def __call__(self, name, address, kind, options, report):
-        self.opened.append((address, kind, options))
+    def __call__(self, name, path, size, report):
+        self.opened.append((path, size))
         for number in range(self.count):
             time.sleep(self.period_s)
             if number == self.interrupted:
@@ -190,10 +200,10 @@ class Camera:
 
 
 def test_run_on_a_camera(av, monkeypatch):
-    camera = Camera(12, 0.03)
-    monkeypatch.setattr(video, "frames", camera)
+    one = Camera(12, 0.03)
+    monkeypatch.setattr(camera, "frames", one)
     answers, figures = ran("squeezenet", "camera:3:128x96", "--plan", "B")
-    assert camera.opened == [("/dev/video3", "v4l2", {"video_size": "128x96"})]
+    assert one.opened == [("/dev/video3", (128, 96))]
     numbers = [answer["number"] for answer in answers]
     assert numbers[-1] == 11 and figures["each_ms"]["read"] is None
     # The figures begin with the second result, when at most two more frames are under way
@@ -205,7 +215,7 @@ def test_run_on_a_camera(av, monkeypatch):
 
 
 def test_a_camera_that_is_faster_than_the_network_drops_frames(av, monkeypatch):
-    monkeypatch.setattr(video, "frames", Camera(150, 0.001))
+    monkeypatch.setattr(camera, "frames", Camera(150, 0.001))
     answers, figures = ran("squeezenet", "camera:0", "--plan", "B")
     numbers = [answer["number"] for answer in answers]
     assert figures["stats"]["dropped"] > 0 and numbers == sorted(set(numbers)) and numbers[-1] == 149
@@ -214,7 +224,7 @@ def test_a_camera_that_is_faster_than_the_network_drops_frames(av, monkeypatch):
 
 
 def test_ctrl_c_shows_the_statistics(av, monkeypatch, tmp_path, ctrl_c):
-    monkeypatch.setattr(video, "frames", Camera(10_000, 0.02, interrupted=50))
+    monkeypatch.setattr(camera, "frames", Camera(10_000, 0.02, interrupted=50))
     seen = tmp_path / "seen.mp4"
     result = invoke("run", "squeezenet", "camera:0", "--plan", "B", "--json", "--draw", seen)
     answers, figures = lines_of(result)

@@ -1,5 +1,6 @@
 """Several cameras at once, as a board has them: streams that die and come back, and what comes by standard input."""
 
+import io
 import json
 import os
 import socket
@@ -8,14 +9,22 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from itertools import count, takewhile
 
+import numpy as np
 import pytest
 from clips import grey_clip
 from commands import picture
+from process import PROMPT_S
 
 from pipeall import ArgumentError
 from pipeall.media import sources
 from pipeall.media.sources import Frames, find
+
+
+@pytest.fixture(scope="module")
+def av():
+    return pytest.importorskip("av", reason="needs pipeall[video]")
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +131,74 @@ def test_standard_input(clip):
     *answers, figures = map(json.loads, done.stdout.splitlines())
     assert len(answers) == figures["frames"] == 20
     assert done.returncode == 0 and answers[0]["source"] == "-"
+
+
+def coded(av, form, codec, numbers, packet):
+    """Frames of one camera as its program writes them: H.264 as of rpicam-vid, or MJPEG; ``packet`` gets each."""
+    with av.open(Written(packet), "w", format=form) as container:
+        stream = container.add_stream(codec, rate=25)
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuvj420p" if codec == "mjpeg" else "yuv420p"
+        stream.options = {"preset": "ultrafast", "tune": "zerolatency", "g": "10"} if codec == "libx264" else {}
+        for number in numbers:
+            frame = av.VideoFrame.from_ndarray(np.full((64, 96, 3), 10 + 2 * (number % 100), np.uint8))
+            container.mux(stream.encode(frame.reformat(format=stream.pix_fmt)))
+
+
+class Written:
+    """A file that hands on what is written, at once."""
+
+    def __init__(self, packet):
+        self.write = packet
+
+
+@pytest.mark.parametrize(("form", "codec"), [("h264", "libx264"), ("mjpeg", "mjpeg")])
+def test_a_program_that_goes_on_writing(av, form, codec):
+    """Its frames are seen while it lives; a parser waits for the next one to know where one ends."""
+    command = [sys.executable, "-m", "pipeall", "run", "squeezenet", "-", "--plan", "B", "--json", "--drop", "none"]
+    environment = os.environ | {"PIPEALL_OPENCL": "off"}
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        late = threading.Timer(PROMPT_S * 3, process.kill)
+        late.start()
+        coded(av, form, codec, range(100), process.stdin.write)
+        answers = io.BufferedReader(process.stdout)
+        numbers = [json.loads(answers.readline())["number"] for _ in range(98)]
+        process.stdin.close()
+        *rest, figures = map(json.loads, answers)
+        assert process.wait() == 0
+        late.cancel()
+    assert [*numbers, *(answer["number"] for answer in rest)] == list(range(100)) and figures["unread"] == 0
+
+
+@pytest.mark.parametrize(("form", "size"), [("mpegts", 7 * 188), ("h264", 1400)])
+def test_udp(av, form, size):
+    """The camera sends whether somebody listens or not; whoever comes begins at a frame that stands alone."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        place = free.getsockname()
+    done, sender = threading.Event(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    def send(content):
+        for begin in range(0, len(content), size):
+            sender.sendto(content[begin : begin + size], place)
+        return len(content)
+
+    numbers = takewhile(lambda _: not done.wait(0.005), count())
+    camera = threading.Thread(target=coded, args=(av, form, "libx264", numbers, send))
+    camera.start()
+    try:
+        greys = []
+        for shot in Frames(find([f"udp://127.0.0.1:{place[1]}"], False), tell=print):
+            greys.append(round(float(shot.rgb.mean())))
+            if len(greys) == 30:
+                break
+    finally:
+        done.set()
+        camera.join()
+        sender.close()
+    steps = np.diff(greys) % 200
+    assert np.median(steps) == 2 and (steps <= 12).all()  # one after the other; a few may be lost
 
 
 def test_a_run_on_several(clip, tmp_path):

@@ -12,7 +12,7 @@ from ...errors import ArgumentError
 from ...files import same_file
 from ...graph.ir import Graph
 from ...graph.onnx.read.inputs import Shapes
-from ...media import sources
+from ...media import camera, sources
 from ...media.draw import Drawing
 from ...pipeline.boards.board import Board
 from ...pipeline.boards.machine import describe
@@ -103,10 +103,14 @@ def run(
     pipeall run squeezenet1.1.onnx photos/ --labels synset_words.txt
     pipeall run net.onnx cat.jpg --preprocess caffe --plan G-B-L:3,5
 
-    A SOURCE is a photo, a folder of photos, a video file, camera:0 (or camera:0:1280x720), or rtsp://... The default
-    plan is the fastest by the network's profile, or one of equal MACs; for one photo, the fastest component. SIGHUP
-    reads model and plan again.
+    A SOURCE is a photo, a folder of photos, a video file, camera:0 (or camera:0:1280x720; camera: lists them), or
+    rtsp://... The default plan is the fastest by the network's profile, or one of equal MACs; for one photo, the
+    fastest component. SIGHUP reads model and plan again.
     """
+    if sources.CAMERAS in words:
+        for line in camera.table():
+            print_text(line)
+        return
     inputs = sources.find(words, recursive)
     _check_apart(trace, [model, *(source.name for source in inputs)])
     pixels = pixels_given(reading)
