@@ -23,6 +23,7 @@ GATHER = (
     _gather((2, 9, 3), (4,), 1, types=("int64", "int64")),
     _gather((2, 9, 3), (4,), 1, types=("uint8", "int32"), computed=True),
     _gather((9, 2), (4,), 0, types=("bool", "int64")),
+    _gather((2, 70, 5), (2,), 2, computed=True, note="a run along another axis"),
 )
 
 
@@ -35,6 +36,7 @@ GATHER_ELEMENTS = (
     _elements((2, 5, 3), (2, 7, 3), 1),
     _elements((2, 5, 3), (1, 5, 2), 2),
     _elements((17,), (33,), 0),
+    _elements((3, 9), (3, 700), 1),
     _elements((4, 5), (3, 2), 0, types=("float32", "int32")),
     _elements((4, 5), (4, 2), 1, types=("int64", "int64")),
 )
@@ -67,6 +69,7 @@ SCATTER_ELEMENTS = (
     _updates("scatter_elements", (3, 5, 4), (2, 3, 4), (2, 3, 4), "none", axis=0),
     _updates("scatter_elements", (3, 5, 9), (3, 5, 2), (3, 5, 2), "add", axis=2, types=("int64", "int64")),
     _updates("scatter_elements", (17,), (9,), (9,), "none", axis=0, types=("float32", "int32")),
+    *(_updates("scatter_elements", (2, 9), (2, 700), (2, 700), how, axis=1) for how in ("none", "add")),
 )
 SCATTER_ND = (
     *(_updates("scatter_nd", (4, 5, 3), (6, 1), (6, 5, 3), how) for how in REDUCTIONS),

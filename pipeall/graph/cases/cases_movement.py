@@ -66,6 +66,9 @@ PAD = (
     _pad((1, 3, 4), (0, 1, 2), (0, 0, 1)),
     *(_pad((1, 8, 4, 5), (0, 0, 1, 3), (0, 0, 2, 1), mode=mode) for mode in ("reflect", "edge", "wrap")),
     _pad((2, 3, 4), (1, 0, 2), (0, 0, 1), mode="reflect"),
+    *(_pad((2, 3, 4), (1, 3, 5), (2, 4, 9), mode=mode) for mode in ("edge", "wrap")),
+    _pad((2, 3, 4), (1, 2, 3), (1, 1, 3), mode="reflect"),
+    _pad((2, 3), (0, 40), (0, 41), mode="wrap"),
 )
 SHUFFLE = tuple(
     Case("shuffle", dict(groups=groups), ((1, groups * per_group, 4, 5),))

@@ -25,6 +25,8 @@ def concat(to: Lowering, node: Node) -> None:
         to.copy(node.name, source, target)
 
 
+MOST_PIECES = 8  # of an axis that is padded with itself: each is a step of its own
+
 Move = tuple[Strided, Strided]  # from, to
 
 
@@ -98,10 +100,10 @@ def expand(to: Lowering, node: Node) -> None:
 def pad(to: Lowering, node: Node) -> None:
     name, begin = to.activation(node), node.attrs["pads_begin"]
     x = to.places[name]
-    if node.attrs["mode"] != "constant":
-        _mirrored(to, node, x)
-        return
     target = to.target(node, order_of(x))
+    if node.attrs["mode"] != "constant":
+        _mirrored(to, node, x, target)
+        return
     whole = pixels(target) if len(target.shape) == 4 else None
     if whole is None:
         whole = reaching(target)  # dense: ``writes`` refuses other places
@@ -119,21 +121,38 @@ def _element(to: Lowering, node: Node, value: float) -> float:
     return value
 
 
-def _mirrored(to: Lowering, node: Node, x: Strided) -> None:
-    """Along each padded axis elements are gathered from where the mode says."""
-    sides = [
-        (axis, begin, end)
-        for axis, (begin, end) in enumerate(zip(node.attrs["pads_begin"], node.attrs["pads_end"], strict=True))
-        if begin or end
-    ]
-    for i, (axis, begin, end) in enumerate(sides, 1):
-        index = pad_indices(node.attrs["mode"], x.shape[axis], begin, end).astype(np.int32)
-        shape = (*x.shape[:axis], len(index), *x.shape[axis + 1 :])
-        made = to.target(node, order_of(x)) if i == len(sides) else to.dense(shape, order_of(x), x.dtype)
-        to.step("gather", node, (x, constant(index)), made, {"axis": axis})
-        x = made
-    if not sides:
-        to.look(node, x)
+def _mirrored(to: Lowering, node: Node, x: Strided, target: Strided, axis: int = 0) -> None:
+    """Along each axis the target consists of pieces: elements of the input as they lie, one of them again and again, or
+    others that are gathered."""
+    if axis == len(x.shape):
+        to.copy(node.name, x, target)
+        return
+    begin, end = (node.attrs[side][axis] for side in ("pads_begin", "pads_end"))
+    index = pad_indices(node.attrs["mode"], x.shape[axis], begin, end)
+    start = 0
+    for stop in _pieces(index):
+        piece, part = index[start:stop], cut(target, axis, start, stop)
+        source = gathered(x, axis, piece)
+        if source is None:
+            shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
+            source = part if shape == part.shape else to.dense(shape, order_of(x), x.dtype)
+            to.step("gather", node, (x, constant(piece.astype(np.int32))), source, {"axis": axis})
+        if source != part:
+            _mirrored(to, node, source, part, axis + 1)
+        start = stop
+
+
+def _pieces(index: np.ndarray) -> list[int]:
+    """Where runs of indices end that rise, stay or fall by the same step; all is one where there are many."""
+    ends, step = [], None
+    for i in range(1, len(index)):
+        change = int(index[i] - index[i - 1])
+        if step is not None and change != step:
+            ends.append(i)
+            step = None
+        else:
+            step = change
+    return [*(ends if len(ends) < MOST_PIECES else []), len(index)]
 
 
 def gathered(x: Strided, axis: int, index: np.ndarray) -> Strided | None:

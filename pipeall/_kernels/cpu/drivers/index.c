@@ -4,43 +4,59 @@
 
 /* ---- indices ---- */
 
-/* Offset in the data of the index that begins at number i. */
-static int64_t nearest(const pa_indexing *by, const void *index, int64_t i) {
-    int64_t offset = 0;
+enum { BLOCK = 256 }; /* indices looked up at a time */
+
+/* Offsets in the data of n indices, `step` apart from number i on. */
+PA_INLINE void look_up(const pa_indexing *by, const void *index, int64_t i, int64_t step, int64_t n, int64_t *offset) {
+    if (by->depth == 0) memset(offset, 0, (size_t)n * sizeof *offset);
     for (int c = 0; c < by->depth; c++) {
-        int64_t number = integer_at(&by->index, index, i + c * by->component);
-        if (number < 0) number += by->limit[c];
-        offset += min64(max64(number, 0), by->limit[c] - 1) * by->step[c];
+        const int64_t limit = by->limit[c], data_step = by->step[c];
+#define LOOK_UP(type)                                                                                              \
+    const type *at = (const type *)index + i + c * by->component;                                                  \
+    for (int64_t k = 0; k < n; k++) {                                                                              \
+        const int64_t given = at[k * step], number = given < 0 ? given + limit : given;                            \
+        const int inside = (uint64_t)number < (uint64_t)limit;                                                     \
+        offset[k] = (c ? offset[k] : 0) + (inside ? number : number < 0 ? 0 : limit - 1) * data_step;              \
     }
-    return offset;
+        if (by->index.type == PA_S64) {
+            LOOK_UP(int64_t)
+        } else {
+            LOOK_UP(int32_t)
+        }
+#undef LOOK_UP
+    }
 }
 
-static int loops_before_run(const pa_axes *w, int operand) {
-    return w->stride[operand][w->rank - 1] == 0 ? w->rank - 1 : w->rank;
+static int64_t nearest(const pa_indexing *by, const void *index, int64_t i) {
+    int64_t offset;
+    look_up(by, index, i, 0, 1, &offset);
+    return offset;
 }
 
 /* ---- gather ---- */
 
+enum { INDEX_WORK = 2 }; /* cycles to look up an index */
+
+static double gather_work(const pa_axes *axes, int axis) {
+    return axes_work(axes, axis) + (axes->stride[2][axis] ? INDEX_WORK : 0);
+}
+
 void pa_gather_plan(pa_gather_op *p) {
     p->by.walk.operands = 3;
     axes_join(&p->by.walk);
-    p->loops = loops_before_run(&p->by.walk, 2);
+    axes_choose_run(&p->by.walk, gather_work);
 }
 
-/* Single elements along the last dimension: n of them from the walk's place on, each at an index of one number. */
-static void pick(const pa_gather_op *p, const walk *at, int64_t n, const void *index, const char *src, char *dst) {
-    const pa_axes *w = &p->by.walk;
-    const int last = w->rank - 1;
-    const int64_t to_step = w->stride[0][last], from_step = w->stride[1][last], index_step = w->stride[2][last];
+/* dst[i * dst_step] = src[i * src_step + offset[i]] for i < n */
+static void pick(int item_bytes, int64_t n, const void *src, int64_t src_step, const int64_t *offset, void *dst, int64_t dst_step) {
 #define PICK(type)                                                                                                 \
     case sizeof(type): {                                                                                           \
-        const type *from = (const type *)src + at->offset[1];                                                      \
-        type *to = (type *)dst + at->offset[0];                                                                    \
-        for (int64_t i = 0; i < n; i++)                                                                            \
-            to[i * to_step] = from[i * from_step + nearest(&p->by, index, at->offset[2] + i * index_step)];        \
+        const type *from = src;                                                                                    \
+        type *to = dst;                                                                                            \
+        for (int64_t i = 0; i < n; i++) to[i * dst_step] = from[i * src_step + offset[i]];                         \
         break;                                                                                                     \
     }
-    switch (p->dst.item_bytes) {
+    switch (item_bytes) {
         PICK(uint8_t)
         PICK(uint16_t)
         PICK(uint32_t)
@@ -49,24 +65,34 @@ static void pick(const pa_gather_op *p, const walk *at, int64_t n, const void *i
 #undef PICK
 }
 
-static void gather_range(const context *ctx, int64_t begin, int64_t end, int thread) {
+/* The elements [begin, end), each by its index. */
+static void gather_elements(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_gather_op *p = ctx->op;
     const pa_axes *w = &p->by.walk;
-    const int item = p->dst.item_bytes, last = w->rank - 1, runs = p->loops < w->rank;
+    const int item = p->dst.item_bytes, last = w->rank - 1;
     const char *src = pa_at(&p->src, ctx->bases);
     char *dst = pa_at(&p->dst, ctx->bases);
     const void *index = pa_at(&p->by.index, ctx->bases);
-    if (!runs && w->rank > 0) {
-        for (int64_t unit = begin, n; unit < end; unit += n) {
-            const walk at = walk_from(w, p->loops, unit);
-            n = min64(end - unit, w->size[last] - unit % w->size[last]);
-            pick(p, &at, n, index, src, dst);
-        }
-        return;
+    int64_t offset[BLOCK];
+    runs r = runs_over(w, begin, end);
+    for (int64_t n; (n = next_run(&r, BLOCK));) {
+        look_up(&p->by, index, r.at[2], w->stride[2][last], n, offset);
+        pick(item, n, src + r.at[1] * item, w->stride[1][last], offset, dst + r.at[0] * item, w->stride[0][last]);
     }
-    const int64_t n = runs ? w->size[last] : 1, to_step = runs ? w->stride[0][last] : 1, from_step = runs ? w->stride[1][last] : 1;
-    walk at = walk_from(w, p->loops, begin);
+}
+
+/* The runs [begin, end) along the last axis, each of which has one index. */
+static void gather_runs(const context *ctx, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const pa_gather_op *p = ctx->op;
+    const pa_axes *w = &p->by.walk;
+    const int item = p->dst.item_bytes, last = w->rank - 1;
+    const int64_t n = w->size[last], to_step = w->stride[0][last], from_step = w->stride[1][last];
+    const char *src = pa_at(&p->src, ctx->bases);
+    char *dst = pa_at(&p->dst, ctx->bases);
+    const void *index = pa_at(&p->by.index, ctx->bases);
+    walk at = walk_from(w, last, begin);
     for (int64_t unit = begin; unit < end; unit++, walk_on(&at)) {
         const int64_t from = at.offset[1] + nearest(&p->by, index, at.offset[2]);
         move_run(item, n, src + from * item, from_step, dst + at.offset[0] * item, to_step);
@@ -74,9 +100,12 @@ static void gather_range(const context *ctx, int64_t begin, int64_t end, int thr
 }
 
 void pa_gather_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
-    const pa_gather_op *p = op;
-    const int64_t units = positions(&p->by.walk, p->loops);
-    parallel_for(op, bases, scratch, team, gather_range, units, positions(&p->by.walk, p->by.walk.rank) / units);
+    const pa_axes *w = &((const pa_gather_op *)op)->by.walk;
+    const int last = w->rank - 1;
+    if (w->stride[2][last])
+        parallel_for(op, bases, scratch, team, gather_elements, positions(w, w->rank), 1);
+    else
+        parallel_for(op, bases, scratch, team, gather_runs, positions(w, last), w->size[last]);
 }
 
 /* ---- scatter ---- */
@@ -117,11 +146,7 @@ REDUCE(uint8_t, uint32_t)
 REDUCE(int32_t, uint32_t)
 REDUCE(int64_t, uint64_t)
 
-static void put(const pa_scatter_op *p, const void *from, void *to) {
-    if (p->reduction == PA_SCATTER_PUT) {
-        move_run(p->dst.item_bytes, 1, from, 1, to, 1);
-        return;
-    }
+static void reduce(const pa_scatter_op *p, const void *from, void *to) {
     switch (p->dst.type) {
     case PA_F32: reduce_float(p->reduction, to, *(const float *)from); break;
     case PA_S8: reduce_int8_t(p->reduction, to, *(const int8_t *)from); break;
@@ -131,19 +156,49 @@ static void put(const pa_scatter_op *p, const void *from, void *to) {
     }
 }
 
+/* dst[i * dst_step + offset[i]] = src[i * src_step] for i < n */
+static void put(int item_bytes, int64_t n, const void *src, int64_t src_step, const int64_t *offset, void *dst, int64_t dst_step) {
+#define PUT(type)                                                                                                  \
+    case sizeof(type): {                                                                                           \
+        const type *from = src;                                                                                    \
+        type *to = dst;                                                                                            \
+        for (int64_t i = 0; i < n; i++) to[i * dst_step + offset[i]] = from[i * src_step];                         \
+        break;                                                                                                     \
+    }
+    switch (item_bytes) {
+        PUT(uint8_t)
+        PUT(uint16_t)
+        PUT(uint32_t)
+        PUT(uint64_t)
+    }
+#undef PUT
+}
+
 /* One unit: later updates may be of the same element as earlier ones. */
 static void scatter_range(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)begin, (void)end, (void)thread;
     const pa_scatter_op *p = ctx->op;
     const pa_axes *w = &p->by.walk;
-    const int item = p->dst.item_bytes;
+    const int item = p->dst.item_bytes, last = w->rank - 1, replaces = p->reduction == PA_SCATTER_PUT;
+    const int64_t from_step = w->stride[0][last], to_step = w->stride[1][last], index_step = w->stride[2][last];
     const char *updates = pa_at(&p->updates, ctx->bases);
     char *dst = pa_at(&p->dst, ctx->bases);
     const void *index = pa_at(&p->by.index, ctx->bases);
-    const int64_t count = positions(w, w->rank);
-    walk at = walk_from(w, w->rank, 0);
-    for (int64_t i = 0; i < count; i++, walk_on(&at))
-        put(p, updates + at.offset[0] * item, dst + (at.offset[1] + nearest(&p->by, index, at.offset[2])) * item);
+    int64_t offset[BLOCK];
+    runs r = runs_over(w, 0, positions(w, w->rank));
+    for (int64_t n; (n = next_run(&r, index_step || !replaces ? BLOCK : INT64_MAX));) {
+        const char *from = updates + r.at[0] * item;
+        char *to = dst + r.at[1] * item;
+        if (!index_step && replaces) {
+            move_run(item, n, from, from_step, to + nearest(&p->by, index, r.at[2]) * item, to_step);
+            continue;
+        }
+        look_up(&p->by, index, r.at[2], index_step, n, offset);
+        if (replaces)
+            put(item, n, from, from_step, offset, to, to_step);
+        else
+            for (int64_t i = 0; i < n; i++) reduce(p, from + i * from_step * item, to + (i * to_step + offset[i]) * item);
+    }
 }
 
 void pa_scatter_step(const void *op, void *const *bases, void *scratch, pa_team *team) {

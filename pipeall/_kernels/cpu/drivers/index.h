@@ -48,7 +48,6 @@ typedef struct pa_indexing {
 typedef struct pa_gather_op {
     pa_strided src, dst;
     pa_indexing by;
-    int32_t loops; /* set by plan: dimensions before the run of elements that have one index */
 } pa_gather_op;
 void pa_gather_plan(pa_gather_op *op);
 void pa_gather_step(const void *op, void *const *bases, void *scratch, pa_team *team);

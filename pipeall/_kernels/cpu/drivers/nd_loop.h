@@ -68,11 +68,11 @@ static inline double axes_work(const pa_axes *axes, int axis) {
 }
 
 /* Makes the axis of the least work the last. */
-static inline void axes_choose_run(pa_axes *axes) {
+static inline void axes_choose_run(pa_axes *axes, double (*work)(const pa_axes *axes, int axis)) {
     const pa_axes given = *axes;
     int best = given.rank - 1;
     for (int d = best - 1; d >= 0; d--)
-        if (axes_work(&given, d) < axes_work(&given, best)) best = d;
+        if (work(&given, d) < work(&given, best)) best = d;
     for (int d = best; d < given.rank; d++) axes_set(axes, d, &given, d + 1 < given.rank ? d + 1 : best);
 }
 

@@ -359,7 +359,7 @@ int pa_pointwise_plan(pa_pointwise_op *p) {
         for (int k = 1; k < p->axes.operands; k++) p->axes.stride[k][d] = p->src[k - 1].stride[d];
     }
     axes_merge(&p->axes);
-    axes_choose_run(&p->axes);
+    axes_choose_run(&p->axes, axes_work);
     p->segments = ceil_div(p->axes.size[p->axes.rank - 1], SEGMENT);
     return plan_form(p);
 }

@@ -137,7 +137,7 @@ void pa_quantize_plan(pa_quantize_op *p) {
     if (has_short_rows(p, 2, 1)) exchange(p);
     p->in_rows = has_short_rows(p, 1, 2);
     if (p->in_rows) return;
-    axes_choose_run(&p->axes);
+    axes_choose_run(&p->axes, axes_work);
     if (p->form == PA_INTEGERS && inner(p, 1) == 0 && inner(p, 2) != 0) exchange(p);
 }
 
