@@ -140,7 +140,7 @@ def test_plans_are_kept_and_read(folder, written):
 
 
 def test_a_dry_run_simulates_on_a_board(folder, written):
-    text = 'board = "rk3588"\n' + DET.replace("photos", "photos/0.png") + REC
+    text = 'board = "rk3588"\n' + DET.replace("photos", "photos/0.png") + REC + "fps = 300\n"
     done = invoke("schedule", written(text), "--dry-run", "--json")
     assert done.exit_code == 0, done.stderr
     shown = json.loads(done.stdout)

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from chromium import Chromium, program
-from view_clients import FIGURES, becomes, jpeg
+from view_clients import FIGURES, SEVERAL, becomes, jpeg
 
 from pipeall.media.view import View
 
@@ -202,8 +202,26 @@ def luminance(colour):
     return 0.2126 * r + 0.7152 * g + 0.0722 * b
 
 
+def test_several_networks_have_a_row_each(tabs):
+    """In place of the speed of one, and back."""
+    with View() as view:
+        view.show(jpeg("red"), SEVERAL)
+        tab = tabs(view.address)
+        rows = "[...document.querySelectorAll('#rows tr')].map((e) => [...e.children].map((c) => c.textContent))"
+        assert becomes(lambda tab=tab: len(tab.value(rows)) == 2)
+        assert tab.value(rows) == [
+            ["det", "14.9", "15.0", "41.2 ms", "79.0 ms", "3"],
+            ["<b>rec</b>", "61.0", "–", "5.0 ms", "9.1 ms", "0"],
+        ]
+        assert tab.value("[at('several').hidden, at('one').hidden]") == [False, True]
+        assert tab.value("document.querySelector('#units li').innerText.replace(/\\s+/g, ' ').trim()") == "big 71 %"
+        view.show(jpeg("red"), FIGURES)
+        shows_number(tab, "30.0")
+        assert tab.value("[at('several').hidden, at('one').hidden]") == [True, False]
+
+
 CONTRASTS = """
-[...document.querySelectorAll("h1, h2, p, dt, dd, button, li, .words span")].filter((e) => e.innerText).map((e) => {
+[...document.querySelectorAll("h1,h2,p,dt,dd,th,td,button,li,.words span")].filter((e) => e.innerText).map((e) => {
   let under = e;
   while (getComputedStyle(under).backgroundColor === "rgba(0, 0, 0, 0)") under = under.parentElement;
   return [getComputedStyle(e).color, getComputedStyle(under).backgroundColor].map((c) => c.match(/\\d+/g).map(Number));
@@ -223,6 +241,10 @@ def test_it_can_be_read(tabs, scheme, width, mobile):
         assert tab.value("document.documentElement.scrollWidth") <= width
         found = tab.value(CONTRASTS)
         assert len(found) > 20
+        view.show(jpeg("green"), SEVERAL)
+        assert becomes(lambda tab=tab: tab.value("document.querySelectorAll('#rows tr').length") == 2)
+        assert tab.value("document.documentElement.scrollWidth") <= width
+        found += tab.value(CONTRASTS)
         for text, under in found:
             dark, bright = sorted((luminance(text), luminance(under)))
             assert (bright + 0.05) / (dark + 0.05) >= 4.5, (text, under)

@@ -5,6 +5,8 @@ A comment that readers do not see says what a page has and what does not run:
     <!-- files: net.onnx photos/ -->    the page says that one has these; ``FILES`` makes them
     <!-- not run: needs a camera -->    the next block does not run
     <!-- slow: trains a network -->     the next block runs with ``--sweep`` alone
+
+A block of TOML whose first line is ``# NAME.toml`` becomes that file.
 """
 
 from __future__ import annotations
@@ -87,6 +89,8 @@ def run(page: Path, folder: Path, slow: bool) -> None:
         if block.language == "python":
             lines = "\n" * (block.line - 1) + block.text  # a traceback has the page's own line
             exec(compile(lines, str(page), "exec"), namespace)
+        elif block.language == "toml" and (name := re.match(r"# (\S+\.toml)\n", block.text)):
+            (folder / name[1]).write_text(block.text)
         elif block.language == "console":
             for command in block.commands:
                 _type(command, where, text)
@@ -188,6 +192,17 @@ def _detector(path: Path) -> None:
     path.write_bytes(helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString())
 
 
+def _species(path: Path) -> None:
+    """A classifier of six classes for 32 x 32."""
+    from graphs import Net
+
+    import pipeall
+
+    net = Net((1, 3, 32, 32))
+    scores = net.op("softmax", net.fc(net.global_pool(net.conv("x0", 24, k=3)), 6), axis=1)
+    pipeall.save_onnx(net.graph(scores, name="species"), path)
+
+
 def _video(path: Path) -> None:
     """Eight frames of noise."""
     import av
@@ -221,6 +236,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "street.jpg": _photo,
     "yolox_nano.onnx": _detector,
     "detector.onnx": _detector,
+    "species.onnx": _species,
     "street.mp4": _video,
     "synset_words.txt": _names,
     "my_names.txt": _names,

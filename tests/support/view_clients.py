@@ -24,6 +24,24 @@ FIGURES = {
     "answer": ["dog 0.93: 12, 30 to 200, 310", "<b>bicycle</b> & 0.88"],
 }
 
+SEVERAL = {
+    "network": "det, rec",
+    "networks": [
+        {
+            "network": "det",
+            "plan": "B-L:4",
+            "fps": 14.94,
+            "fps_wanted": 15,
+            "latency_p50_ms": 41.2,
+            "latency_p99_ms": 79.0,
+            "dropped": 3,
+        },
+        {"network": "<b>rec</b>", "fps": 61, "latency_p50_ms": 5.0, "latency_p99_ms": 9.1, "dropped": 0},
+    ],
+    "units": [{"unit": "big", "use": 0.71}],
+    "answer": ["det: dog"],
+}
+
 
 def jpeg(colour="green", size=(64, 36)) -> bytes:
     from PIL import Image

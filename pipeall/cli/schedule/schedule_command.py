@@ -30,7 +30,7 @@ from .schedule_loop import Network, ScheduleRan, ScheduleRun, Show, Sources, rea
 from .schedule_page import SchedulePage
 from .schedule_text import Printed, Written, plan_rows, print_figures, print_line, print_plan
 
-SECONDS, FRAMES = 10.0, 20_000  # that a dry run simulates at most
+SECONDS, FRAMES = 10.0, 50_000  # that a dry run simulates at most
 
 
 @click.command(cls=Command)
