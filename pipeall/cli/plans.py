@@ -127,6 +127,9 @@ def times_lines(profile: Profile, board: Board | None = None) -> list[str]:
             shares = ", ".join(f"{unit} {error:.0%}" for unit, error in errors.items())
             line += f"; off by {shares} on average for networks left out of its fit"
     lines = [line]
+    if whole := profile.about.get("whole_network_published"):
+        told = ", ".join(f"{unit} of {network}" for unit, network in whole.items())
+        lines.append(f"whole network published: {told}; what a part of it takes is a guess")
     if profile.error:
         shares = ", ".join(f"{unit} {error:.0%}" for unit, error in profile.error.items())
         lines.append(f"in four of five cases these times are not further off than {shares}")

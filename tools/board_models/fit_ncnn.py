@@ -126,7 +126,7 @@ def board(own: BoardModel, nets: Mapping[str, Graph]) -> BoardModel:
         }
         if several
         else {},
-        links=own.links if several else {},
+        links={ends: link for ends, link in own.links.items() if not set(ends) & set(own.published)} if several else {},
         error={unit: round(four_of_five(row.values()), 3) for unit, row in errors.items()},
         contention_error=own.contention_error if several else 0.0,
         about=ABOUT | kept,

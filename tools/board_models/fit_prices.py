@@ -27,6 +27,7 @@ from pipeall.pipeline.planning.uncertainty import DEVIATIONS, four_of_five
 from tools.board_models import price_table, shared_steps
 from tools.board_models.fit_boards import RK_PIPELINES, build, contention, links, pipelines
 from tools.board_models.modelled_boards import BOARDS, BoardParts
+from tools.board_models.npus import with_npu
 from tools.board_models.price_grid import GRIDS
 from tools.board_models.price_table import PRICES, Row
 from tools.board_models.priced_cores import CORES, Core, steps
@@ -300,6 +301,7 @@ def boards(clusters: Mapping[str, Cluster], data: Path) -> dict[str, BoardModel]
         if len(entry.socs) > 1:
             rates = {of: [clusters[soc].rate(of) for soc in entry.socs.values()] for of in PRECISIONS}
             found[name] = shared_steps.with_all_cores(found[name], rates, together)
+        found[name] = with_npu(name, found[name])
     return found
 
 

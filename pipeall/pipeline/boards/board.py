@@ -37,7 +37,12 @@ class Board:
     """
 
     def __init__(self, clusters: Iterable[Cluster], gpu: bool = True, model: BoardModel | None = None):
-        devices = model.components if model else {cluster.name: cpu_device.Cpu(cluster) for cluster in clusters}
+        published = {name: one.part for name, one in model.published.items()} if model else {}
+        devices = (
+            {**model.components, **published}
+            if model
+            else {cluster.name: cpu_device.Cpu(cluster) for cluster in clusters}
+        )
         self._present = {name: Component(name, device) for name, device in devices.items()}
         self._clusters = () if model else tuple(device.cluster for device in devices.values())
         self._gpu = gpu

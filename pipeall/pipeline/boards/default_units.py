@@ -12,8 +12,9 @@ CLUSTERS = 2  # at most, that a search divides in all ways; of more it takes sin
 
 
 def real_components(board: Board) -> list[str]:
-    """Names of the components that are no stand-in."""
-    return [component.name for component in board.components.values() if not component.stand_in]
+    """Names of the components that are no stand-in, and of a model those of which it knows more than whole networks."""
+    published = board.model.published if board.model else ()
+    return [one.name for one in board.components.values() if not one.stand_in and one.name not in published]
 
 
 def default_units(board: Board) -> list[Unit]:

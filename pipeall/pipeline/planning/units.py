@@ -46,6 +46,7 @@ COMPONENTS: dict[str, Traits] = {  # name, whose first letter stands for it in p
     "mid": Traits("cpu", cores=True, batch=4, precisions=("fp32", "fp16", "int8", "mixed"), several=True),
     "little": Traits("cpu", cores=True, batch=4, precisions=("fp32", "fp16", "int8", "mixed")),
     "gpu": Traits("opencl", precisions=("fp16", "mixed"), several=True, neighbours=False),
+    "npu": Traits("npu", several=True),
     "cpu": Traits("cpu", cores=True, batch=4, precisions=("fp32", "fp16", "int8", "mixed"), all=True),
 }
 PLUG_INS = "pipeall.devices"  # entry points: each gives a dict like COMPONENTS

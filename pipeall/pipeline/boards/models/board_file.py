@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -14,6 +14,7 @@ from . import regression
 from .measured import measured_from
 from .modelled import Modelled
 from .price_list import PriceList
+from .published import Published
 from .regression import Regression
 from .some_cores import Cores
 
@@ -30,6 +31,7 @@ def to_dict(model: Any) -> dict[str, Any]:
     modelled = {
         "step_prices": {unit: known.to_dict() for unit, known in lists.items()},
         "cores": {name: known.to_dict() for name, known in model.cores.items()},
+        "published": {name: one.to_dict() for name, one in model.published.items()},
         "precision_factors": factors,
         "error": dict(model.error),
         "contention_error": model.contention_error,
@@ -91,7 +93,8 @@ def fields(content: Mapping[str, Any], source: str) -> dict[str, Any]:
     rows = {unit: tuple(map(read.inside("prices", unit).number, regression.FEATURES)) for unit in units}
     error = read.inside("error") if content.get("error") is not None else JsonReader({}, source)
     contention = _table(read, "contention", low=0.1)
-    if any(_whole(unit) not in components for unit in chain(contention, *contention.values())):
+    parts = {*components, *read.keys("published")}
+    if any(_whole(unit) not in parts for unit in chain(contention, *contention.values())):
         raise read.fail("contention", "units of the components")
     power = read.inside("mean_power_w") if content.get("mean_power_w") is not None else JsonReader({}, source)
     return dict(
@@ -103,6 +106,7 @@ def fields(content: Mapping[str, Any], source: str) -> dict[str, Any]:
         error={unit: error.number(unit) for unit in error.content},
         contention_error=read.number("contention_error") if content.get("contention_error") is not None else 0.0,
         cores={name: Cores.from_file(read.inside("cores", name)) for name in some},
+        published=_published(read, components, [*units, *own]),
         barrier_ms=shared,
         errors=_table(read, "leave_one_out_errors", low=-1.0),
         mean_power_w={unit: power.number(unit) for unit in power.content},
@@ -113,6 +117,15 @@ def fields(content: Mapping[str, Any], source: str) -> dict[str, Any]:
         about=read.inside("about").content if content.get("about") is not None else {},
         report=read.inside("report").content if content.get("report") is not None else {},
     )
+
+
+def _published(read: JsonReader, components: Mapping[str, Any], priced: Sequence[str]) -> dict[str, Published]:
+    found = {name: Published.from_file(read.inside("published", name)) for name in read.keys("published")}
+    if any(
+        _whole(name) != name or name in components or one.divided.component not in priced for name, one in found.items()
+    ):
+        raise read.fail("published", "further components, divided_as one that has prices")
+    return found
 
 
 def _whole(unit: str) -> Unit | None:

@@ -29,6 +29,7 @@ from .measured import Measured, mean_power, median_contention
 from .modelled import Modelled, able
 from .price_list import PriceList
 from .pricing import Pricing
+from .published import Published, whole_times
 from .regression import Regression
 from .some_cores import Cores, Traffic, between, side_by_side
 
@@ -52,6 +53,8 @@ class BoardModel:
                    is also what "big" computes a quantized network in
     contention_error  of the factors, likewise
     cores          component -> what is known of one core of it; such a component has times of some of its cores, too
+    published      component -> the whole networks that were timed on it, and no more: a profile has times of it where
+                   it is asked for, of these networks
     barrier_ms     what a step takes longer for being shared among clusters: all of ``cores`` as one team, "cpu", then
                    have times; None: nothing is known of that
     about          where the figures come from
@@ -71,6 +74,7 @@ class BoardModel:
     error: Mapping[str, float] = field(default_factory=dict)
     contention_error: float = 0.0
     cores: Mapping[str, Cores] = field(default_factory=dict)
+    published: Mapping[str, Published] = field(default_factory=dict)
     barrier_ms: float | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     report: Mapping[str, Any] = field(default_factory=dict)
@@ -147,6 +151,7 @@ class BoardModel:
         if self.barrier_ms is not None:
             pricing[Unit.parse(WHOLE)] = self._all_cores(pricing)
         object.__setattr__(self, "pricing", pricing)
+        object.__setattr__(self, "_whole", whole_times(self.published, pricing))
 
     def _all_cores(self, pricing: Mapping[str, Pricing]) -> AllCores:
         names = [name for name in self.components if name in self.cores]
@@ -172,7 +177,7 @@ class BoardModel:
             if unit.component in self.cores and unit.cores is None
             for count in range(1, self.components[unit.component].count + 1)
         )
-        return [*whole, *some]
+        return [*whole, *some, *(Unit.parse(name) for name, one in self.published.items() if one.known(graph))]
 
     def precisions(self, component: str) -> list[str]:
         """Those beside the default that a component has prices in; int8 is for quantized networks."""
@@ -195,6 +200,11 @@ class BoardModel:
             if name not in known:
                 part = name.precision and self.components.get(name.component)
                 lacks = f" (nothing known of its {part.core_type} in {name.precision})" if part else ""
+                if name.component in self.published:
+                    there = ", ".join(network.name for network in self.published[name.component].networks)
+                    raise ArgumentError(
+                        f"unit {name!r}: expected a network whose time on it was published ({there}), got {graph.name}"
+                    )
                 if name.cores and name.component not in self.cores:
                     lacks = " (whole components alone have times)"
                 raise ArgumentError(f"unit {name!r}: expected one of the model {self.name}{lacks}: {', '.join(known)}")
@@ -223,6 +233,7 @@ class BoardModel:
             about={
                 "board": self.name,
                 "times": self._source(measured),
+                **self._told(graph, times),
                 "components": {name: part.description for name, part in self.components.items()},
                 "sources": dict(self.about),
             },
@@ -235,6 +246,11 @@ class BoardModel:
         by_steps = any(isinstance(pricing, PriceList) for pricing in self.pricing.values())
         return (PriceList if by_steps else Regression).source
 
+    def _told(self, graph: Graph, units: Iterable[Unit]) -> dict[str, Any]:
+        """What is to be said of units that have no more than a published time of the whole network."""
+        found = {unit: self.published[unit].known(graph).name for unit in units if unit in self.published}
+        return {"whole_network_published": found} if found else {}
+
     def default_units(self) -> list[Unit]:
         """In the order of the components, then all cores."""
         order = [*self.components, WHOLE]
@@ -242,6 +258,8 @@ class BoardModel:
 
     def _pricing(self, unit: Unit) -> tuple[Pricing, str]:
         """What prices a unit, and the precision that it is asked for."""
+        if unit in self._whole:
+            return self._whole[unit], ""
         for name in (unit, unit.whole):
             if name in self.pricing:
                 return self.pricing[name], ""
