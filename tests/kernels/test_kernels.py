@@ -82,21 +82,23 @@ def test_kernel_matches_reference(row, some):
         assert np.array_equal(result, again), f"{case}: three threads give another result than one"
 
 
-EXPONENTIALS = {  # op -> ulps (elementwise_f32.inc) and the float64 result
+FORMULAS = {  # op -> ulps (elementwise_f32.inc) and the float64 result
     "exp": (2, np.exp),
     "sigmoid": (3, lambda x: 1 / (1 + np.exp(-x))),
     "swish": (4, lambda x: x / (1 + np.exp(-x))),
     "mish": (4, lambda x: x * np.tanh(np.log1p(np.exp(x)))),
+    "sin": (2, np.sin),
+    "cos": (2, np.cos),
 }
 
 
-@pytest.mark.parametrize("op", EXPONENTIALS)
+@pytest.mark.parametrize("op", FORMULAS)
 @pytest.mark.parametrize("row", [row for row in FLOAT_ROWS if row.op == "unary"], ids=lambda row: row.name)
-def test_exponentials_of_every_size(row, op):
+def test_formulas_at_every_size(row, op):
     """Floats of all magnitudes, within ulps; a power below the least normal float may be 0, and what x is gated by."""
     if row.isa not in supported_isas():
         pytest.skip(f"this CPU lacks {row.isa}: run the tests on one that has it")
-    ulps, compute = EXPONENTIALS[op]
+    ulps, compute = FORMULAS[op]
     x = np.arange(0, 2**32, 65521, np.uint32).view(np.float32)  # a prime: mantissas of all kinds
     x = np.concatenate([x[np.isfinite(x)], np.linspace(-104, 104, 20011, dtype=np.float32)])
     params = {"op": op, "p0": 1.0, "p1": 0.0}
