@@ -35,11 +35,11 @@ def _rule(kind: click.ParamType) -> Rule:
     if isinstance(kind, click.Choice):
         return one_of(*kind.choices)
     if isinstance(kind, click.FloatRange):
-        return number(*_range(kind), above=kind.min_open)
+        return number(-inf if kind.min is None else kind.min, inf if kind.max is None else kind.max, kind.min_open)
     if isinstance(kind, click.types.FloatParamType):
         return number()
     if type(kind) is click.IntRange:  # and no type of ours, which takes words too
-        return whole(*_range(kind))
+        return whole(int(kind.min or 0), inf if kind.max is None else kind.max)
     if isinstance(kind, click.types.StringParamType):
         return filled
 
@@ -54,7 +54,3 @@ def _rule(kind: click.ParamType) -> Rule:
             raise ArgumentError(f"{name}: {error.message}") from None
 
     return converted
-
-
-def _range(kind: click.FloatRange | click.IntRange) -> tuple[float, float]:
-    return -inf if kind.min is None else kind.min, inf if kind.max is None else kind.max

@@ -157,7 +157,7 @@ class Crops:
         areas = [
             (number, part, area)
             for number, part in enumerate(answer.boxes or answer.texts)
-            if self._labels is None or getattr(part, "name", None) in self._labels
+            if self._labels is None or (isinstance(part, Box) and part.name in self._labels)
             if (area := self._area(part, answer.size))
         ][: self._at_most]
         if not areas:
@@ -185,10 +185,8 @@ class Crops:
 
 def _edges(part: Box | Text) -> tuple[tuple[float, float], tuple[float, float]]:
     """Least and most x, then y; of a line of text that has no corners nothing."""
-    if isinstance(part, Box):
-        xs, ys = (part.left, part.right), (part.top, part.bottom)
-    else:
-        xs, ys = zip(*part.corners, strict=True) if part.corners else ((0.0,), (0.0,))
+    corners = ((part.left, part.top), (part.right, part.bottom)) if isinstance(part, Box) else part.corners
+    xs, ys = zip(*(corners or ((0.0, 0.0),)), strict=True)
     return (min(xs), max(xs)), (min(ys), max(ys))
 
 

@@ -13,8 +13,8 @@ class Tee:
     """The frames of one source for several readers, each on a thread of its own: ``near, far = Tee(camera, 2)``.
 
     A thread takes a frame from the source once all readers have the one before it. So a reader that waits lets the
-    others wait; one that drops old frames, as ``stream`` does, never waits long. A reader that has ended is not waited
-    for.
+    others wait; one that drops old frames, as ``stream`` does, never waits long. ``close`` a reader that is left before
+    its end, once no thread reads it: the others wait for it otherwise.
 
     Parameters
     ----------

@@ -81,6 +81,8 @@ def more(graph: pipeall.Graph, plan: pipeall.Plan, profile: pipeall.Profile, boa
         print([box.name for box in answer.boxes], answer.draw().shape, view.address)
         pipeall.quantize(model.graph, model.pictures("photos"), input=model.picture)
     lines: list[str] = pipeall.explain(profile, plan).lines()
+    pipeall.write_slices(graph, [(1, 2)], "slices", [photo])
+    pipeall.testing.check_device("big", board)
     memory: int = sum(stage.total for stage in pipeall.footprint(graph, plan, board))
     fps: float = pipeall.compare(graph, [plan], board)[0].median("fps")
     slower: tuple[str, ...] = pipeall.compare_modes(graph, board, profile, ["big", "little"]).slower
@@ -100,6 +102,26 @@ async def watch(path: Path, camera: list[npt.NDArray[np.uint8]]) -> list[str]:
             found.append(f"{seen.number}: {seen.result.to_json()} after {seen.latency_ms:.1f} ms")
         print(pipe.stats().dropped)
     return found
+
+
+def several(det: Path, rec: Path, camera: list[npt.NDArray[np.uint8]]) -> dict[str, float]:
+    see, name = pipeall.tasks.task(pipeall.load(det)), pipeall.tasks.task(pipeall.load(rec), task="classify")
+    profiles = {"det": pipeall.Profile.load("det.json"), "rec": pipeall.Profile.load("rec.json")}
+    demands = {"det": pipeall.Demand(fps=15, priority=2, max_latency_ms=80), "rec": pipeall.Demand()}
+    plans = {name: pipeall.Plan.parse("B-L:1") for name in profiles}
+    plan = pipeall.SchedulePlan(plans, demands, {"det": 15.0, "rec": None})
+    simulated: pipeall.ScheduleSimulation = pipeall.simulate_schedule(profiles, plan)
+    near, far = pipeall.Tee(camera, 2)
+    crops = pipeall.Crops(["cat"], margin=0.1)
+    pictures = {"input": name.picture}
+    with pipeall.Schedule(
+        {"det": (det, {"fps": 15, "input": see.picture}), "rec": (rec, pictures)}, plan=plan
+    ) as schedule:
+        detected = crops.of(schedule["det"].stream({"near": near, "far": far}, task=see))
+        for network, seen in pipeall.Merged({"det": detected, "rec": schedule["rec"].stream(crops, task=name)}):
+            print(network, seen.number, seen.latency_ms)
+        print(schedule.stats()["det"].fps)
+    return {network: one.fps for network, one in simulated.networks.items()}
 
 
 async def main() -> None:

@@ -14,6 +14,7 @@ from ...files import same_file
 from ...pipeline.boards.board import Board
 from ...pipeline.boards.default_plan import known_times
 from ...pipeline.boards.machine import describe
+from ...pipeline.live import LiveResult
 from ...pipeline.planning.predict import predict
 from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.schedule_plan import SchedulePlan
@@ -142,7 +143,7 @@ def _run(
             page.run = run
             shows.append(page.add)
 
-        def show(name: str, seen: object) -> None:
+        def show(name: str, seen: LiveResult) -> None:
             for each in shows:
                 each(name, seen)
 

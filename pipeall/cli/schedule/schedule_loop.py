@@ -116,7 +116,7 @@ class Sources:
         tables = [table for table in file.networks.values() if table.sources]
         self.layout = layout([source for table in tables for source in table.sources])
         live = Counter(source.name for table in tables for source in table.sources if source.kind == "live")
-        self._left = {name: iter(()) for name, count in live.items() if count > 1}
+        self._readers: dict[str, list[Iterator[Any]]] = {}  # of each source that several networks look at: who is left
         self._count, self._limit = live, file.frames
         self.drops = {table.name: _drop(table) for table in tables}
         self._frames: list[Frames] = []
@@ -147,13 +147,11 @@ class Sources:
         return {name: self._limited(self._reader(name, one)) for name, one in apart.items()}
 
     def _reader(self, name: str, frames: Frames) -> Iterable[Any]:
-        if name not in self._left:
+        if self._count[name] < 2:
             return frames
-        reader = next(self._left[name], None)
-        if reader is None:
-            self._left[name] = iter(Tee(frames, self._count[name]))
-            reader = next(self._left[name])
-        return reader
+        if name not in self._readers:
+            self._readers[name] = list(Tee(frames, self._count[name]))
+        return self._readers[name].pop()
 
     def _limited(self, frames: Iterable[Any]) -> Iterable[Any]:
         return frames if self._limit is None else islice(frames, self._limit)
@@ -233,7 +231,7 @@ class ScheduleRun:
             demand.fps,
             self.schedule.plan.rates[name],
             None if cap is None else sum(ms > cap for ms in latencies_ms(pipe.times)),
-            crops and {"cut": crops.cut, "dropped": crops.dropped},
+            None if crops is None else {"cut": crops.cut, "dropped": crops.dropped},
             pipe.stats(),
         )
 

@@ -63,12 +63,13 @@ class SchedulePage:
     ``run`` has to be set before the first answer.
     """
 
+    run: ScheduleRun
+
     def __init__(self, text: str, networks: Mapping[str, Network]):
         self._view = View(*parse_view(text))
         self._order = list(networks)
         self._chains = {name: _first(networks, name) for name in networks}
         self._wanted = {name: network.table.demand.fps for name, network in networks.items()}
-        self.run: ScheduleRun | None = None
         self._tiles: dict[tuple[str, str], Tile] = {}
         self._answers: dict[str, str] = {}
         self._changed = threading.Condition()
@@ -110,7 +111,8 @@ class SchedulePage:
             self._changed.notify_all()
 
     def _run(self) -> None:
-        mosaic, titles = Mosaic(()), ()
+        titles: tuple[str, ...] = ()
+        mosaic = Mosaic(titles)
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._new or self._ended)
