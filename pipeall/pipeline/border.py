@@ -69,7 +69,7 @@ class Border:
             if array.dtype != dtype:
                 with np.errstate(over="ignore"):  # beyond float32 is infinite
                     array = array.astype(dtype)
-            pieces.append((offset, array.ravel()))  # a copy, where the array is not contiguous: a reshape may be a view
+            pieces.append((offset, array))
         return Entry(pieces, tuple(alive), x, self)
 
     def _arrays(self, x: Frame) -> list[np.ndarray]:

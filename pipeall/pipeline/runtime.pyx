@@ -4,7 +4,9 @@ Knows slots as blocks of bytes; which tensor lies where in them its maker says (
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_C_CONTIGUOUS, PyBUF_STRIDED_RO, PyBuffer_IsContiguous, PyBuffer_Release, PyObject_GetBuffer,
+)
 from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport errno
 from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
@@ -177,7 +179,7 @@ cdef class NativeLane:
         return self.submitted - self.taken
 
     def try_submit(self, Frames frames, pieces, alive) -> int:
-        """Copies ``pieces`` ((offset in bytes, contiguous array), ...) into a free slot.
+        """Copies ``pieces`` ((offset in bytes, array), ...) into a free slot, each once, also where its rows lie apart.
 
         The objects ``alive`` live until the result is taken. Returns the frame's number, or -1 when full.
         """
@@ -205,8 +207,9 @@ cdef class NativeLane:
         own, source.buf = slot.memory.data, NULL
         try:
             if self.in_place:
-                PyObject_GetBuffer(pieces[0][1], &source, PyBUF_C_CONTIGUOUS)
-            if source.buf != NULL and source.len == self.in_place and <uintptr_t>source.buf % source.itemsize == 0:
+                PyObject_GetBuffer(pieces[0][1], &source, PyBUF_STRIDED_RO)
+            if (source.buf != NULL and source.len == self.in_place and PyBuffer_IsContiguous(&source, b"C")
+                    and <uintptr_t>source.buf % source.itemsize == 0):
                 slot.memory.data = source.buf
             else:
                 self.fill(slot, pieces)
@@ -231,13 +234,19 @@ cdef class NativeLane:
 
     cdef int fill(self, pa_slot *slot, pieces) except -1:
         cdef Py_buffer source
+        cdef unsigned char *to
         cdef Py_ssize_t offset, size = slot.memory.bytes
         for offset, array in pieces:
-            PyObject_GetBuffer(array, &source, PyBUF_C_CONTIGUOUS)
+            PyObject_GetBuffer(array, &source, PyBUF_STRIDED_RO)
             try:
                 if not 0 <= offset <= size - source.len:
                     raise ArgumentError(f"piece at byte {offset}: expected {source.len} bytes in a slot of {size}")
-                memcpy(<char *>slot.memory.data + offset, source.buf, source.len)
+                to = <unsigned char *>slot.memory.data + offset
+                if PyBuffer_IsContiguous(&source, b"C"):
+                    memcpy(to, source.buf, source.len)
+                else:
+                    there = np.asarray(<unsigned char[:source.len]>to).view(array.dtype).reshape(array.shape)
+                    np.copyto(there, array)
             finally:
                 PyBuffer_Release(&source)
         return 0

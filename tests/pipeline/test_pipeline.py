@@ -4,6 +4,7 @@ import ctypes
 import os
 import threading
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -323,6 +324,21 @@ def test_two_thousand_frames_allocate_nothing(board, tmp_path):
     assert allocations == 0
     # The host side keeps the times of up to 20,000 frames: 2,000 of them are under 1 MB.
     assert growth < 2 << 20, f"RSS grew by {growth} bytes"
+
+
+def test_what_lies_apart_is_copied_once(board):
+    """Into the slot: no array is made on the way."""
+    net = Net((1, 3, 256, 256))
+    graph = net.graph(net.conv("x0", 1))
+    x = np.random.default_rng(0).standard_normal((1, 3, 256, 300), np.float32)[..., :256]
+    with Pipeline(graph, "big", board) as pipe:
+        tracemalloc.start()
+        try:
+            pipe.submit(x)
+            assert tracemalloc.get_traced_memory()[1] < x.nbytes / 10
+        finally:
+            tracemalloc.stop()
+        assert np.array_equal(pipe.result(), pipe.compute(np.ascontiguousarray(x)))
 
 
 @pytest.mark.parametrize("way", ["engine", "submit", "map"])
