@@ -172,6 +172,9 @@ class Lowered:
     ``float32`` are nodes that stay in single precision, though all else is computed in half (``keep_float32``).
 
     ``strips`` say how some of the steps are computed in parts; what lies behind LOCAL in these steps has no memory.
+
+    ``source`` is what was lowered: the sub-graph (``graph.ir.Graph``) and where cuts float (``partition.Border``, or
+    None for each), as ``lower`` was given them. Devices that hand a network to a compiler of its own read it.
     """
 
     steps: tuple[Step, ...]
@@ -185,3 +188,4 @@ class Lowered:
     leaves: tuple[SlotTensor, ...] = ()
     float32: frozenset[str] = frozenset()
     strips: tuple[Strips, ...] = ()
+    source: Any = field(default=None, compare=False, repr=False)

@@ -42,6 +42,7 @@ def lower(
     model's own borders they hold the model's layout, and a copy step converts where a kernel needs another.
     Raises ModelError naming the node that cannot be lowered.
     """
+    source = graph, first_late, last_early
     inner = [border for border in (first_late, last_early) if border]
     moved = tuple(inner)
     if not int8:
@@ -50,7 +51,7 @@ def lower(
         graph, moved = fp16_between(graph, moved)
     first_late, last_early = (moved[inner.index(border)] if border else None for border in (first_late, last_early))
     lowered = Lowering(graph, emit, writes, silu=silu).lowered(first_late, last_early, cache)
-    return replace(lowered, float32=kept_float32(graph)) if fp16 else lowered
+    return replace(lowered, source=source, float32=kept_float32(graph) if fp16 else frozenset())
 
 
 def storages(graph: Graph) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:

@@ -26,6 +26,8 @@ def onnx_bytes(graph: Graph) -> bytes:
 
     Raises ArgumentError naming the node for an op without a rule, or with operands that ONNX cannot have.
     """
+    if reason := unwritable(graph):
+        raise ArgumentError(reason)
     writer = Writer(graph, max([OPSET, *map(_first_opset, graph.nodes)]))
     for node in graph.nodes:
         _write(writer, node)
@@ -61,10 +63,14 @@ def save_onnx(graph: Graph, path: str | Path) -> None:
     write_whole(path, lambda file: file.write(content))
 
 
+def unwritable(graph: Graph) -> str | None:
+    """The first node whose op has no rule, and which have; None where all do. Operands may be refused all the same."""
+    node = next((node for node in graph.nodes if node.op not in RULES), None)
+    return node and f"node {node.name!r}: expected one of {', '.join(RULES)} to write as ONNX, got {node.op!r}"
+
+
 def _write(w: Writer, node: Node) -> None:
     """Adds what a node means; a clamp behind it is a node of its own."""
-    if node.op not in RULES:
-        raise ArgumentError(f"node {node.name!r}: expected one of {', '.join(RULES)} to write as ONNX, got {node.op!r}")
     low, high = node.attrs.get("lo", -inf), node.attrs.get("hi", inf)
     if node.op == "clip" or (low, high) == (-inf, inf):
         RULES[node.op](w, node, node.output)
