@@ -41,6 +41,7 @@ _NAMES = {  # module -> its public names
     ".pipeline.planning.plan": "Plan",
     ".pipeline.planning.profile": "Profile",
     ".pipeline.planning.schedule_plan": "Demand SchedulePlan",
+    ".pipeline.planning.schedule_search": "ScheduleSearch schedule_search",
     ".pipeline.planning.search": "SearchResult search",
     ".pipeline.planning.simulate": "Simulation simulate",
     ".pipeline.planning.simulate_schedule": "ScheduleSimulation simulate_schedule",
@@ -98,6 +99,8 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .pipeline.planning.profile import Profile as Profile
     from .pipeline.planning.schedule_plan import Demand as Demand
     from .pipeline.planning.schedule_plan import SchedulePlan as SchedulePlan
+    from .pipeline.planning.schedule_search import ScheduleSearch as ScheduleSearch
+    from .pipeline.planning.schedule_search import schedule_search as schedule_search
     from .pipeline.planning.search import SearchResult as SearchResult
     from .pipeline.planning.search import search as search
     from .pipeline.planning.simulate import Simulation as Simulation

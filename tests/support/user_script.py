@@ -111,6 +111,9 @@ def several(det: Path, rec: Path, camera: list[npt.NDArray[np.uint8]]) -> dict[s
     plans = {name: pipeall.Plan.parse("B-L:1") for name in profiles}
     plan = pipeall.SchedulePlan(plans, demands, {"det": 15.0, "rec": None})
     simulated: pipeall.ScheduleSimulation = pipeall.simulate_schedule(profiles, plan)
+    graphs = {"det": pipeall.load(det), "rec": pipeall.load(rec)}
+    searched: pipeall.ScheduleSearch = pipeall.schedule_search(graphs, profiles, demands)
+    print(searched.gain, searched.gap, searched.plan == plan)
     near, far = pipeall.Tee(camera, 2)
     crops = pipeall.Crops(["cat"], margin=0.1)
     pictures = {"input": name.picture}

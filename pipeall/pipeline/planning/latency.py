@@ -97,19 +97,34 @@ class LoadedPaths:
     Exact unless more than PATHS paths to some place are in question: of those the ones of least latency go on.
 
     paths    through the groups, with contention
-    limits   (prices, rest, most): what is left behind a group and unit is worth ``rest`` at least, and all of a path
-             may be worth ``most``. Prices are those of latency, of each unit's time, and of the best mixture of paths
     """
 
     def __init__(self, paths: GroupPaths, period_ms: float, most_ms: float):
-        self.paths = paths
         mixed = np.array(mixture([1] * paths.units, paths.cheapest).prices)
-        amounts = [(np.ones(paths.units), most_ms), *((unit, period_ms) for unit in np.eye(paths.units))]
-        amounts += [(mixed, float(mixed.sum()) * period_ms)]
-        self.limits = [(prices, _rest(paths, prices), most * (1 + ROUNDING)) for prices, most in amounts]
+        limits = [(np.ones(paths.units), most_ms), *((unit, period_ms) for unit in np.eye(paths.units))]
+        self.grown = GrownPaths(paths, [*limits, (mixed, float(mixed.sum()) * period_ms)])
 
     def least(self) -> tuple[int, ...]:
         """The unit of every group; empty where no path is within the limits."""
+        ends = ((float(load.sum()), path) for load, path in self.grown.ends())
+        return min(ends, key=lambda end: end[0], default=(inf, ()))[1]
+
+
+class GrownPaths:
+    """Paths that take no more of units than limits allow, and less of some unit than any other.
+
+    Of more than PATHS to some place those go on that are worth least at the first prices.
+
+    paths    through the groups
+    limits   (prices, most): what all of a path may be worth at these prices
+    """
+
+    def __init__(self, paths: GroupPaths, limits: Sequence[tuple[np.ndarray, float]]):
+        self.paths = paths
+        self.limits = [(prices, _rest(paths, prices), most * (1 + ROUNDING)) for prices, most in limits]
+
+    def ends(self) -> Iterator[tuple[np.ndarray, tuple[int, ...]]]:
+        """What each path takes of the units, and the path, the unit of every group."""
         units, groups = self.paths.units, self.paths.groups
         begin = self.paths.entry + self.paths.ms[:, 0]
         loads = [np.where(np.arange(units) == unit, begin[unit], 0.0)[None] for unit in range(units)]
@@ -120,19 +135,10 @@ class LoadedPaths:
             kept = [self._kept(group, unit, rows) for unit, (rows, _) in enumerate(grown)]
             loads = [rows[keep] for (rows, _), keep in zip(grown, kept, strict=True)]
             came.append([origins[keep] for (_, origins), keep in zip(grown, kept, strict=True)])
-        ends = [
-            (float(total), unit, row)
-            for unit, rows in enumerate(loads)
-            for row, total in enumerate(rows.sum(axis=1) + self.paths.send[unit, units, groups])
-        ]
-        if not ends:
-            return ()
-        _, unit, row = min(ends)
-        path = [unit]
-        for origins in reversed(came):
-            unit, row = origins[unit][row].tolist()
-            path.append(unit)
-        return tuple(reversed(path))
+        for unit, rows in enumerate(loads):
+            for row, load in enumerate(rows):
+                sent = np.where(np.arange(units) == unit, self.paths.send[unit, units, groups], 0.0)
+                yield load + sent, _traced(came, unit, row)
 
     def _grown(self, group: int, unit: int, loads: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """What all paths take that go on with a unit, and where each was before: unit and row."""
@@ -150,15 +156,24 @@ class LoadedPaths:
 
     def _kept(self, group: int, unit: int, rows: np.ndarray) -> np.ndarray:
         """The rows that can end within the limits and take less of some unit than any other, PATHS at most."""
+        first = self.limits[0][0]
         order = np.flatnonzero(np.isfinite(rows).all(axis=1))
         for prices, rest, most in self.limits:
             order = order[rows[order] @ prices + rest[group, unit] <= most]
-        order = order[np.argsort(rows[order].sum(axis=1), kind="stable")]
+        order = order[np.argsort(rows[order] @ first, kind="stable")]
         kept = []
-        while len(order) and len(kept) < PATHS:  # none that is left takes less in all than the first
+        while len(order) and len(kept) < PATHS:  # none that is left is worth less than the first
             kept.append(order[0])
             order = order[1:][(rows[order[1:]] < rows[order[0]]).any(axis=1)]
         return np.array(kept, int)
+
+
+def _traced(came: Sequence[Sequence[np.ndarray]], unit: int, row: int) -> tuple[int, ...]:
+    path = [unit]
+    for origins in reversed(came):
+        unit, row = origins[unit][row].tolist()
+        path.append(unit)
+    return tuple(reversed(path))
 
 
 def _rest(paths: GroupPaths, prices: np.ndarray) -> np.ndarray:

@@ -186,7 +186,7 @@ class UnitSet:
         """Of pipelines: the plan, those of most stages first."""
         lanes = sorted(lanes, key=lambda plan: -len(plan.units))
         plan = with_shares(self.profile, Plan(tuple(plan.lanes[0] for plan in lanes)))
-        return Plan(tuple(map(_settled, plan.lanes)))
+        return Plan(tuple(map(settled, plan.lanes)))
 
 
 def _rates(period_ms: np.ndarray | float) -> np.ndarray:
@@ -202,7 +202,7 @@ def _cut(early: int, late: int) -> int | tuple[int, int]:
     return early if early == late else (early, late)
 
 
-def _settled(lane: Sequence[StagePlan]) -> tuple[StagePlan, ...]:
+def settled(lane: Sequence[StagePlan]) -> tuple[StagePlan, ...]:
     """The lane without cuts that float for none of the frames, or for all of them."""
     cuts = [
         stage.last + stage.floating * (stage.share == 100) if stage.share in (0, 100) or not stage.floating
