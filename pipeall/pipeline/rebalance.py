@@ -21,6 +21,7 @@ from ..errors import ArgumentError, PipeallError
 from ..graph.ir import Graph
 from .boards.board import Board
 from .planning.forks import forks
+from .planning.operating_points import clocks_text
 from .planning.partitions import fastest
 from .planning.plan import Goal, Plan, repeats
 from .planning.predict import alone_stage_ms, predict
@@ -79,6 +80,8 @@ class Drift:
     @classmethod
     def of(cls, graph: Graph, plan: Plan, board: Board, profile: Profile | None) -> Drift:
         """By the profile's units that are real, or that the plan names. Raises ArgumentError without a profile."""
+        if plan.clocks:
+            raise ArgumentError(f"rebalance: expected a plan without clocks, got one for {clocks_text(plan.clocks)}")
         if profile is None:
             raise ArgumentError(f"rebalance: expected a profile of {graph.name} on this board beside it, got none")
         real = {component.name for component in board.components.values() if not component.stand_in}

@@ -26,9 +26,11 @@ from pipeall.pipeline.boards.models.board_model import FOLDER, HALF_IQR_SHARE, B
 from pipeall.pipeline.boards.models.measured import Measured, borders
 from pipeall.pipeline.boards.models.modelled import Modelled
 from pipeall.pipeline.boards.models.regression import Sample
+from pipeall.pipeline.planning.operating_points import Points
 from pipeall.pipeline.planning.predict import Prediction, predict
 from pipeall.pipeline.planning.profile import Link, Profile, UnitTimes
 from pipeall.pipeline.planning.uncertainty import four_of_five
+from tools.board_models import operating_points
 
 UNITS = ("big", "little", "gpu")
 VIM3_CSV, RK_CSV = "boards/vim3_armcl_groups.csv", "boards/rk3399pro_layers.csv.gz"
@@ -309,6 +311,8 @@ def build(data: Path) -> dict[str, BoardModel]:
         BoardModel.fit("rk3399pro", RK_PARTS, networks, FLOORS, links=links(), about=RK_SOURCES), data
     )
     rk3399pro = in_halves(rk3399pro)
+    known = operating_points.published(at_each_clock(data), rk3399pro.idle_w)
+    rk3399pro = with_points(rk3399pro, operating_points.as_published(known))
     networks = [measured(vim3[name]) for name in VIM3_NAMES.values()]
     networks.append(measured(vim3_squeezenet(vim3, rk["squeezenet"]), fitted=False))
     a311d = BoardModel.fit(
@@ -321,7 +325,19 @@ def build(data: Path) -> dict[str, BoardModel]:
         idle_w=least_power(vim3),
         about=VIM3_SOURCES,
     )
+    a311d = with_points(a311d, operating_points.by_law(operating_points.A311D_VOLTS, known))
     return {model.name: model for model in (a311d, rk3399pro)}
+
+
+def at_each_clock(data: Path) -> dict[tuple[str, float], list[Profile]]:
+    """(component, its clock in MHz) -> the networks' groups, others at their highest clocks."""
+    clocks = [(unit, mhz) for unit, row in RK_CLOCKS.items() for mhz in row]
+    return {(unit, mhz): list(rk3399pro_profiles(data, RK_TOP | {unit: mhz}).values()) for unit, mhz in clocks}
+
+
+def with_points(model: BoardModel, points: Points) -> BoardModel:
+    about = {**model.about, "operating_points": operating_points.SOURCES[model.name]}
+    return replace(model, points=points, about=about)
 
 
 def main() -> None:

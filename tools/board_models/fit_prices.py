@@ -225,8 +225,16 @@ def board(
         error={unit: round(value, 3) for unit, value in error.items()},
         contention_error=round(wide, 3) if several else 0.0,
         cores=cores,
-        about=_about(entry, clusters),
+        points=source.points if source else {},
+        about=_about(entry, clusters) | _about_points(source),
     )
+
+
+def _about_points(source: BoardModel | None) -> dict[str, list[str]]:
+    if source is None or not source.points:
+        return {}
+    lines = source.about["operating_points"]
+    return {"operating_points": [f"as the {source.name} model has them, of ARM Compute Library's times", *lines]}
 
 
 def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list[str]]:

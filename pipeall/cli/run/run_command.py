@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import Any
 
 import click
@@ -19,6 +22,7 @@ from ...pipeline.boards.machine import describe
 from ...pipeline.boards.profile_cache import measured_on
 from ...pipeline.live import DROPS
 from ...pipeline.pipeline import Pipeline
+from ...pipeline.planning.operating_points import Clocks, clocks_text
 from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.rings import MAX_SLOTS
@@ -72,7 +76,7 @@ from .run_text import Shown, print_figures, print_line
         help="Move the plan when a component gets slower than this profile.",
     ),
     file_option("--trace", help="Write what every stage did, for ui.perfetto.dev."),
-    click.option("--realtime", is_flag=True, help="Real-time priority and locked memory, where they are allowed."),
+    together("Meanwhile: the plan's clocks; real-time priority and locked memory.", "--apply", "--realtime"),
 )
 @model_options
 @json_option
@@ -89,6 +93,7 @@ def run(
     slots: int,
     rebalance: str | None,
     trace: str | None,
+    apply: bool,
     realtime: bool,
     input_shape: Shapes | None,
     finer: Finer,
@@ -113,8 +118,7 @@ def run(
         return
     inputs = sources.find(words, recursive)
     _check_apart(trace, [model, *(source.name for source in inputs)])
-    pixels = pixels_given(reading)
-    board = Board.detect()
+    pixels, board = pixels_given(reading), Board.detect()
     drop = drop or ("oldest" if any(source.kind == "live" for source in inputs) else "none")
     frames = sources.Frames(inputs, repeat, None if strict else tell, paced=drop == "oldest")
 
@@ -124,6 +128,7 @@ def run(
 
     graph, read, first = chosen()
     with ExitStack() as open_files:
+        open_files.enter_context(_clocks(board, first, apply))
         outputs: list[HandOn] = [open_files.enter_context(Drawing(draw, inputs))] if draw else []
         page = open_files.enter_context(LivePage(view)) if view else None
         options = {"slots": slots, "trace": trace or False, "realtime": realtime}
@@ -132,7 +137,8 @@ def run(
             page.pipe = pipe
             outputs.append(page)
         show = print_line if as_json else Shown()
-        ran = run_frames(pipe, frames, drop, read, show, outputs, chosen, quiet=sys.stdout.isatty())
+        again = partial(_same_clocks, chosen, first.clocks) if apply else chosen
+        ran = run_frames(pipe, frames, drop, read, show, outputs, again, quiet=sys.stdout.isatty())
         if model in ZOO and not as_json:
             print_text(f"{model} of the zoo has random weights: what it sees means nothing, its speed does.")
         _end(ran, board, _about(model, first, board, ran) if as_json else None)  # before a full disk may refuse files
@@ -141,6 +147,26 @@ def run(
 def _check_apart(trace: str | None, read: list[str]) -> None:
     if trace and (source := same_file(trace, read)):
         raise ArgumentError(f"--trace {trace}: expected another place than that of the source {source}")
+
+
+def _clocks(board: Board, plan: Plan, apply: bool) -> AbstractContextManager[None]:
+    """What sets the plan's clocks; without ``apply`` it says that they are not set.
+
+    Raises ArgumentError where there are none to apply.
+    """
+    if apply and not plan.clocks:
+        raise ArgumentError(f"--apply: expected a plan with clocks, as search --clocks writes, got {plan}")
+    if plan.clocks and not apply:
+        warnings.warn(f"the plan is for {clocks_text(plan.clocks)}; --apply sets them", RuntimeWarning, 2)
+    return board.at_clocks(dict(plan.clocks) if apply else {})
+
+
+def _same_clocks(chosen: Callable[[], Choice], clocks: Clocks) -> Choice:
+    """What is chosen, which has to want the clocks that are set."""
+    choice = chosen()
+    if choice.plan.clocks != clocks:
+        raise ArgumentError(f"plan {choice.plan}: expected one for the clocks that are set, {clocks_text(clocks)}")
+    return choice
 
 
 def _pipeline(graph: Graph, plan: Plan, board: Board, rebalance: str | None, **more: Any) -> Pipeline:

@@ -62,7 +62,10 @@ PLAN_S = 1.0  # that each plan runs, unless it is said
 )
 @click.option("--precisions", type=Precisions(), help="Run each stage in the fastest of these: fp32,fp16,int8,mixed.")
 @click.option("--max-error", type=click.FloatRange(0), help="With --precisions: relative error of the outputs.")
-@positive_option("--max-latency-ms", help="With throughput: of one frame.")
+@click.option(
+    "--clocks", is_flag=True, help="With energy: choose the components' clocks too, of a model that has them."
+)
+@positive_option("--max-latency-ms", help="With throughput or energy: of one frame.")
 @positive_option("--min-fps", help="With latency or energy: the rate of frames.")
 @positive_option("--max-memory-mb", help="That a plan takes: weights, arenas, rings.")
 @click.option(
@@ -101,6 +104,7 @@ def search(
     objective: str,
     precisions: tuple[str, ...] | None,
     max_error: float | None,
+    clocks: bool,
     max_latency_ms: float | None,
     min_fps: float | None,
     max_memory_mb: float | None,
@@ -122,7 +126,7 @@ def search(
     pipeall search squeezenet -o plan.json
     pipeall search googlenet --board a311d --plans pipelines --floating
     pipeall search net.onnx --profile net.json --max-latency-ms 50
-    pipeall search resnet50 --board a311d --objective energy --min-fps 5
+    pipeall search resnet50 --board a311d --objective energy --min-fps 5 --clocks
     pipeall search squeezenet --units big,little --measure-all every.json
 
     Plans are predicted from a profile; the best few run for real and are ranked by that.
@@ -135,12 +139,10 @@ def search(
     graph, there = load_model(model, input_shape, finer), load_board(board)
     given = Profile.load(profile_path) if profile_path else None
     every = open_measurements(all_path, graph, there) if all_path else None
-    some = objective != "energy" and len(precisions or ()) < 2  # no power is known of cores, and precisions are many
-    searched = units_to_search(there) if some else None
-    names = unit_names(units)
+    names, searched = unit_names(units), _searched(there, objective, precisions)
     choice = _allowed(graph, there, names or searched, precisions, max_error) if precisions else None
-    names = list(choice.units) if choice else names
-    asked = Request(goal, max_memory_mb, names, plans, floating, stages, top, verified, every, seconds or PLAN_S)
+    names, plan_s = list(choice.units) if choice else names, seconds or PLAN_S
+    asked = Request(goal, max_memory_mb, names, plans, floating, stages, top, verified, every, plan_s, clocks)
     with progress() as bar:
         profile = given or measured(graph, there, names or searched, seconds, bar)
         with tracked(bar, graph.name) as show_progress:
@@ -153,6 +155,12 @@ def search(
         if plot:
             files.callback(draw_plans, plot, *_drawn(graph, asked, outcome))
         _print(graph, there, asked, outcome, choice, as_json)
+
+
+def _searched(board: Board, objective: str, precisions: Sequence[str] | None) -> Sequence[str] | None:
+    """The units of the board that are searched unless it is said, None for the default ones."""
+    some = objective != "energy" and len(precisions or ()) < 2  # no power is known of cores, and precisions are many
+    return units_to_search(board) if some else None
 
 
 def _check_board(

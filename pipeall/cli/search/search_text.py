@@ -11,6 +11,7 @@ from ...pipeline.boards.profile_cache import measured_on
 from ...pipeline.measuring.precision import Allowed
 from ...pipeline.measuring.search_run import Outcome, Request
 from ...pipeline.measuring.verify import Verified, given_up, tied
+from ...pipeline.planning.operating_points import clocks_text
 from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.plan_table import PredictedPlan
 from ...pipeline.planning.profile import Profile, disturbed
@@ -35,6 +36,7 @@ PARALLEL = "All independently, {plan}: {figures}. Take {more} for throughput alo
 BOUND = "No plan of up to {stages} stages a lane does more than {fps:.1f} FPS, {gap:.1%} more than the first."
 DELIVERED = [">simulated FPS", ">delivered ms, p50", ">p99"]
 MEMORY = ">MB"
+CLOCKS = "MHz"
 
 
 def show(outcome: Outcome, asked: Request, board: Board) -> None:
@@ -57,8 +59,10 @@ def show(outcome: Outcome, asked: Request, board: Board) -> None:
             print_text(BUSY.format(what="these plans ran", cores=max(others)))
     if result.parallel:
         print_text(_parallel_line(outcome))
-    title = "Pareto front, each at its own rate: no other plan is better in all of these"
-    _show_predicted(title, result.pareto, profile)
+    front = result.pareto[: asked.top] if asked.clocks else result.pareto
+    more = f"; the fastest {len(front)} of {len(result.pareto)}" if len(front) < len(result.pareto) else ""
+    title = f"Pareto front, each at its own rate: no other plan is better in all of these{more}"
+    _show_predicted(title, front, profile)
     print_text("Why, as predicted:")
     for line in outcome.explanation.lines():
         print_text(line, hang=4)
@@ -68,7 +72,7 @@ def show(outcome: Outcome, asked: Request, board: Board) -> None:
     if ran and not ran.within_limits:
         kept = next(f"--{key.replace('_', '-')} {value:g}" for key, value in asked.goal.limits.items() if value)
         print_text(f"none of the {len(outcome.checked)} plans that ran keeps {kept}")
-    for line in times_lines(profile, board):
+    for line in (*times_lines(profile, board), *_clocks_lines(outcome)):
         print_text(line)
     if not measured_on(profile, board):
         print_text("Not run here: the times are another machine's.")
@@ -90,7 +94,18 @@ def result_line(outcome: Outcome, asked: Request) -> str:
         text = f"{outcome.checked[0].fps:.1f} FPS measured ({prediction.fps:.1f} predicted)"
     if outcome.checked and asked.goal.objective == "latency":
         text = f"latency {outcome.checked[0].latency_ms:.2f} ms measured ({outcome.best.latency_ms:.2f} predicted)"
-    return f"{outcome.best.plan}: {text}"
+    clocks = outcome.best.plan.clocks
+    return f"{outcome.best.plan}{f' at {clocks_text(clocks)}' if clocks else ''}: {text}"
+
+
+def _clocks_lines(outcome: Outcome) -> list[str]:
+    """Where what clocks change is from, and how far off the best plan's energy may be."""
+    if not outcome.best.plan.clocks:
+        return []
+    least, most = interval(outcome.profile, outcome.best.plan).energy_mj
+    sources = outcome.profile.about.get("sources", {}).get("operating_points", ())
+    lines = ["; ".join(["clocks: " + sources[0], *sources[1:]])] if sources else []
+    return [*lines, f"in four of five cases the best plan takes {least:.0f} to {most:.0f} mJ a frame at its full rate"]
 
 
 def halves_lines(best: PredictedPlan | None) -> list[str]:
@@ -107,24 +122,31 @@ def _show_predicted(title: str, choices: Sequence[PredictedPlan], profile: Profi
     energies = [ENERGY, *([f">mJ at {rate:g} FPS"] if rate else [])] if energy else []
     simulated = any(choice.delivered for choice in choices)
     memory = any(choice.memory_mb is not None for choice in choices)
-    headings = [*PREDICTED, *energies, *([LIKELY] if profile.error else []), *(DELIVERED if simulated else [])]
-    headings += [MEMORY] if memory else []
+    clocks = any(choice.plan.clocks for choice in choices)
+    intervals = [interval(profile, choice.plan) for choice in choices]
+    headings = [*PREDICTED[:1], *([CLOCKS] if clocks else []), *PREDICTED[1:], *energies]
+    headings += [
+        *([LIKELY] if any(intervals) else []),
+        *(DELIVERED if simulated else []),
+        *([MEMORY] if memory else []),
+    ]
     rows = []
-    for choice in choices:
+    for choice, likely in zip(choices, intervals, strict=True):
         prediction = choice.prediction
         times = prediction.period_ms, prediction.fps, prediction.latency_ms, prediction.alone_ms
         figures = [f"{value:.2f}" for value in times]
         if energy:
             mj = [prediction.energy_mj, *([choice.energy_mj] if rate else [])]
             figures += [None if value is None else f"{value:.1f}" for value in mj]
-        if likely := interval(profile, choice.plan):
-            figures.append(fps_text(likely))
+        if any(intervals):
+            figures.append(likely and fps_text(likely))
         if simulated:
             done = astuple(choice.delivered) if choice.delivered else ()
             figures += [f"{value:.2f}" for value in done] or [None] * len(DELIVERED)
         if memory:
             figures.append(f"{choice.memory_mb:.0f}")
-        rows.append((choice.plan, *figures))
+        at = [", ".join(f"{name} {mhz:.0f}" for name, mhz in choice.plan.clocks)] if clocks else []
+        rows.append((choice.plan, *at, *figures))
     print_table(title, headings, rows)
 
 

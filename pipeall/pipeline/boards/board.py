@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ... import env
 from ..._kernels.cpu.cluster import Cluster, equal, joined
-from ...arguments import checked, optional, path, refused, several, switch, text, whole
+from ...arguments import by_name, checked, number, optional, path, refused, several, switch, text, whole
 from ...errors import ArgumentError, DeviceError, MissingExtraError
+from ..devices.clocks import limited
 from ..devices.cpu import cpu_device
 from ..devices.device import Component, detect
 from ..planning.plan import Plan
@@ -204,6 +207,35 @@ class Board:
             )
         taken[unit.component] = first + count
         return host_component(unit) if self.model else whole.with_cores(unit, cores[first : first + count])
+
+    @checked(clocks=by_name(number(0, above=True), "a dict of MHz by component"))
+    def at_clocks(self, clocks: Mapping[str, float]) -> AbstractContextManager[None]:
+        """Keeps components at these clocks at most while its ``with`` block runs; then their limits are as before.
+
+        That is so also after an error, Ctrl-C and SIGTERM; not after SIGKILL.
+
+        Parameters
+        ----------
+        clocks
+            MHz by component, such as ``dict(plan.clocks)``.
+
+        Returns
+        -------
+        context manager
+            Its ``with`` statement writes ``scaling_max_freq`` of cpufreq or ``max_freq`` of devfreq.
+
+        Raises
+        ------
+        DeviceError
+            For a component that this board lacks, or whose clock cannot be set, naming the file, and on a model.
+        """
+        limits = []
+        for name, mhz in clocks.items():
+            found = self.component(name).device.clocks(env.sysfs())
+            if not found:
+                raise DeviceError(f"clock of {name}: expected files of cpufreq or devfreq in {env.sysfs()}, got none")
+            limits += [(clock, mhz) for clock in found]
+        return limited(limits)
 
     def describe(self) -> list[dict[str, Any]]:
         """One row per component, ready for JSON.

@@ -5,11 +5,20 @@ Source: Linux Documentation/admin-guide/pm/cpufreq.rst and Documentation/ABI/tes
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from ...errors import DeviceError
+
+NEAR = 0.02  # of a clock: published ones are rounded, and kernels round too
 
 
 class Files(NamedTuple):
@@ -76,6 +85,36 @@ class Clock:
     def governor(self) -> str | None:
         return self._text(self.files.governor)
 
+    @property
+    def limit(self) -> str | None:
+        """``most_mhz`` as the file has it, for ``write_limit``."""
+        return self._text(self.files.most)
+
+    def step(self, mhz: float) -> float:
+        """The one of ``steps_mhz`` that is meant by a rounded number. Raises DeviceError where there is none."""
+        near = [step for step in self.steps_mhz if abs(step - mhz) < NEAR * mhz]
+        if self.steps_mhz and not near:
+            there = ", ".join(f"{step:.0f}" for step in sorted(self.steps_mhz))
+            raise DeviceError(f"{self.folder}: expected one of its clocks ({there} MHz), got {mhz:g} MHz")
+        return min(near, key=lambda step: abs(step - mhz), default=mhz)
+
+    def write_limit(self, text: str) -> None:
+        """Sets ``most_mhz``. Raises DeviceError naming the file and what is missing."""
+        path = self.folder / self.files.most
+        try:
+            with open(os.open(path, os.O_WRONLY | os.O_TRUNC), "w") as file:
+                file.write(text)
+        except OSError as error:
+            raise DeviceError(
+                f"{path} cannot be written: {error.strerror}; to set clocks needs root, or write access to this file"
+            ) from error
+
+    def limit_to(self, mhz: float) -> None:
+        """The same in MHz. Raises DeviceError also where something else sets it meanwhile."""
+        self.write_limit(f"{mhz * self.files.per_mhz:.0f}")
+        if self.most_mhz is None or self.most_mhz > (1 + NEAR) * mhz:
+            raise DeviceError(f"{self.folder / self.files.most}: expected {mhz:g} MHz as written, got {self.most_mhz}")
+
     def _mhz(self, name: str) -> float | None:
         text = self._text(name)
         return int(text) / self.files.per_mhz if text and text.isdecimal() else None
@@ -97,6 +136,51 @@ def clocks_of_gpu(root: Path) -> list[Clock]:
     folders = sorted((root / "sys/class/devfreq").glob("*"))
     found = next((folder for folder in folders if re.search("gpu|mali", folder.name, re.IGNORECASE)), None)
     return [] if found is None else [Clock(found, DEVFREQ)]
+
+
+@contextmanager
+def limited(limits: Iterable[tuple[Clock, float]]) -> Iterator[None]:
+    """Meanwhile each clock is at most so many MHz; then as before, also after an error, Ctrl-C and SIGTERM.
+
+    Raises DeviceError where one cannot be set, and nothing is, or not be set back.
+    """
+    steps = [(clock, clock.step(mhz)) for clock, mhz in limits]
+    before: list[tuple[Clock, str | None]] = []
+    with _sigterm_exits():
+        try:
+            for clock, mhz in steps:
+                before.append((clock, clock.limit))
+                clock.limit_to(mhz)
+            yield
+        finally:
+            _set_back(before)
+
+
+def _set_back(before: Sequence[tuple[Clock, str | None]]) -> None:
+    """Writes what differs by now, all of it even where one cannot be written: its error comes last."""
+    errors = []
+    for clock, text in reversed(before):
+        try:
+            if text is not None and clock.limit != text:
+                clock.write_limit(text)
+        except DeviceError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+@contextmanager
+def _sigterm_exits() -> Iterator[None]:
+    """Meanwhile SIGTERM ends the process as ``sys.exit`` does, if it would end it at once."""
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def sysfs_text(path: Path) -> str | None:

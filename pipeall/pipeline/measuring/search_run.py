@@ -33,6 +33,7 @@ class Request:
     max_memory_mb    that a plan may take, None for any
     units            may be used: components or some of their cores, None for all
     plans, floating, stages  what plans may be, as for ``search``
+    clocks           whether to choose clocks too, as for ``search``
     top              how many plans to show; ``verified``: to run, None for ``VERIFIED`` where they can run here
     measurements     where every configuration is kept that is measured, None to measure none
     seconds          that each plan runs
@@ -48,6 +49,7 @@ class Request:
     verified: int | None
     measurements: Journal | None
     seconds: float
+    clocks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, pro
         top=max(asked.top, asked.verified or VERIFIED),
         plans=asked.plans,
         floating=asked.floating,
+        clocks=asked.clocks,
         stages=asked.stages,
     )
     before = machine.state(board) if here else None

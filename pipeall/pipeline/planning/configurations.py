@@ -16,10 +16,12 @@ import numpy as np
 
 from .bound import quick_ms
 from .dynamic import Dynamic, Solution
+from .operating_points import Clocks, Points, choices
 from .plan_table import PlanTable
 from .profile import Profile
 from .stage_costs import StageCosts
 from .stage_tables import Costs, Handovers, StageTables, handovers
+from .units import Unit
 
 EXHAUSTIVE_STAGES = 3
 NEAR = 1.03  # times the least value: sets that are bounded by more are not searched for the best
@@ -32,16 +34,21 @@ class Limits:
 
 
 def evaluate(
-    candidates: PlanTable, possible: Sequence[Sequence[str]], objective: str, limits: Limits
+    candidates: PlanTable, possible: Sequence[Sequence[Unit]], objective: str, limits: Limits, points: Points
 ) -> tuple[Counter[int], Counter[int]]:
-    """Adds the configurations of all sets, fewer units first; returns ``evaluated`` and ``covered``."""
+    """Adds the configurations of all sets, fewer units first; returns ``evaluated`` and ``covered``.
+
+    points  clocks to choose among, where there are any; sets of more than three units keep the highest
+    """
     profile = candidates.profile
     evaluated, covered = Counter(), Counter()
     links = handovers(profile, {unit for unit_set in possible for unit in unit_set})
     larger = []
     for unit_set in possible:
         if len(unit_set) <= EXHAUSTIVE_STAGES:
-            evaluated[len(unit_set)] += _exhaustive(candidates, StageTables(profile, unit_set, links), unit_set)
+            for clocks in choices(points, (unit.component for unit in unit_set)):
+                tables = StageTables(profile.at_clocks(clocks), unit_set, links)
+                evaluated[len(unit_set)] += _exhaustive(candidates, tables, unit_set, clocks)
         else:
             larger.append(unit_set)
             covered[len(unit_set)] += _count(unit_set, len(profile.groups))
@@ -126,12 +133,12 @@ def _open(cost: Least, total: str, pairs: Sequence[tuple[float, float]]) -> bool
     return not any(period_ms <= cost.period_ms and amount <= getattr(cost, total) for period_ms, amount in pairs)
 
 
-def _exhaustive(candidates: PlanTable, tables: StageTables, unit_set: Sequence[str]) -> int:
+def _exhaustive(candidates: PlanTable, tables: StageTables, unit_set: Sequence[str], clocks: Clocks) -> int:
     """Evaluates every order and every cut of a unit set; returns how many there are."""
     cuts = np.array(list(combinations(range(1, tables.groups), len(unit_set) - 1)), int)
     orders = sorted(set(permutations(tables.units.index(unit) for unit in unit_set)))
     for order in orders:
-        candidates.add([tables.units[unit] for unit in order], cuts, tables.evaluate(order, cuts))
+        candidates.add([tables.units[unit] for unit in order], cuts, tables.evaluate(order, cuts), clocks)
     return len(orders) * len(cuts)
 
 

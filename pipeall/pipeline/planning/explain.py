@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from math import inf, isfinite
 from typing import Any
@@ -175,6 +175,7 @@ def explain(profile: Profile, plan: Plan, others: Iterable[PredictedPlan] = ()) 
     ArgumentError
         Where the plan does not fit the profile or cannot run.
     """
+    given, plan, profile = plan, replace(plan, clocks=()), profile.at_clocks(plan.clocks)
     prediction = predict(profile, plan)
     if prediction.period_ms == inf:
         raise ArgumentError(
@@ -196,7 +197,7 @@ def explain(profile: Profile, plan: Plan, others: Iterable[PredictedPlan] = ()) 
     row = len(plan.lanes) == 1 and not forks(plan.lanes[0])
     moved = _moved(plan, len(profile.groups)) if row else []  # branches end where they end
     return Explanation(
-        plan=plan,
+        plan=given,
         prediction=prediction,
         stages=stages,
         bottleneck=max(
@@ -205,7 +206,7 @@ def explain(profile: Profile, plan: Plan, others: Iterable[PredictedPlan] = ()) 
         ),
         balance=sum(slowest.values()) / len(slowest) / slowest[busiest],
         moves=tuple(PredictedPlan(one, predict(profile, one)) for one in moved),
-        next_best=tuple(other for other in others if other.plan != plan),
+        next_best=tuple(other for other in others if other.plan != given),
         ideal_ms=_added([max(times.values()) for times in alone]),
         rates_ms=_added([sum(profile.units[unit].ms) for unit in units]),
         loaded_rates_ms=_added([float(ms.sum()) for ms in StageCosts(profile, units, range(len(units))).loaded_ms]),

@@ -23,6 +23,7 @@ from ...graph.onnx.read.given import network as graph_of
 from ...graph.ops import macs
 from ...graph.partition import needs
 from .forks import check_branches, floats_beside, forks, levels
+from .operating_points import Clocks, clocks_from
 from .plan_text import WORDS, Cuts, Order, cut_of, lanes_of, levels_of, order_text, units_of, word_of
 from .units import Unit, unit_numbers
 
@@ -105,12 +106,14 @@ class Plan:
     """Lanes of stages. A pipeline is one lane; Peak is one lane of one stage; Parallel is a lane per component.
 
     ``network`` is the one it was made for, where that is known: its name and number of groups. ``goal`` is what it was
-    found for, which plans that it moves to keep.
+    found for, which plans that it moves to keep. ``clocks`` are those of components, (name, MHz), that it was found
+    for; of others, and without any, the highest.
     """
 
     lanes: tuple[tuple[StagePlan, ...], ...]
     network: tuple[str, int] | None = field(default=None, compare=False)
     goal: Goal = field(default=Goal(), compare=False)
+    clocks: Clocks = ()
 
     def __post_init__(self) -> None:
         if not (isinstance(self.lanes, tuple) and self.lanes and all(map(_is_lane, self.lanes))):
@@ -124,6 +127,8 @@ class Plan:
         if self.network is not None and not (isinstance(self.network, tuple) and len(self.network) == 2):
             raise refused("network", "a name and a number of groups", self.network)
         a(Goal, "a Goal")("goal", self.goal)
+        if not (isinstance(self.clocks, tuple) and all(isinstance(row, tuple) for row in self.clocks)):
+            raise refused("clocks", "a tuple of (component, MHz)", self.clocks)
 
     @classmethod
     def pipeline(cls, order: Order, cuts: Cuts) -> Plan:
@@ -257,7 +262,8 @@ class Plan:
         about = optional(by_name(lambda key, value: value, "a dict of what JSON can say"))("about", about) or {}
         name, groups = (graph.name, len(graph.groups)) if graph is not None else self.network or (None, None)
         network = {"network": name, "groups": groups} if name is not None else {}
-        write_json(path, "plan", {"plan": str(self), **network, **self.goal.to_dict(), **about})
+        clocks = {"clocks_mhz": dict(self.clocks)} if self.clocks else {}
+        write_json(path, "plan", {"plan": str(self), **clocks, **network, **self.goal.to_dict(), **about})
 
     @classmethod
     def load(cls, path: str | Path, graph: Graph | None = None) -> Plan:
@@ -271,7 +277,8 @@ class Plan:
         if not isinstance(content.get("plan"), str):
             raise ArgumentError(f"{path}: expected the text of a plan under 'plan', got {shown(content.get('plan'))}")
         with naming(path):
-            plan = replace(cls.parse(content["plan"]), goal=Goal.from_file(content, read))
+            goal, clocks = Goal.from_file(content, read), clocks_from(content, read)
+            plan = replace(cls.parse(content["plan"]), goal=goal, clocks=clocks)
             if content.get("groups") is not None:
                 if (groups := read.number("groups", 1)) != int(groups):
                     raise read.fail("groups", "a whole number")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .operating_points import Clocks
 from .plan import Plan
 from .predict import Prediction, finite, predict
 from .profile import Profile
@@ -67,6 +68,7 @@ class PredictedPlan:
         """
         return {
             "plan": str(self.plan),
+            **({"clocks_mhz": dict(self.plan.clocks)} if self.plan.clocks else {}),
             **self.prediction.to_dict(),
             **({} if self.plan.goal.rate is None else {"energy_at_min_fps_mj": self.energy_mj}),
             "stage_ms": list(map(finite, chain(*self.prediction.stage_ms))),
@@ -92,10 +94,12 @@ class PlanTable:
     def __init__(self, profile: Profile, energy: bool):
         self.profile, self.energy = profile, energy
         self.batches: list[tuple[Sequence[str], np.ndarray, Costs]] = []
+        self._clocks: list[Clocks] = []
 
-    def add(self, units: Sequence[str], cuts: np.ndarray, costs: Costs) -> None:
-        """Adds configurations: these units in this order, once for every row of ``cuts``."""
+    def add(self, units: Sequence[str], cuts: np.ndarray, costs: Costs, clocks: Clocks = ()) -> None:
+        """Adds configurations: these units in this order at these clocks, once for every row of ``cuts``."""
         self.batches.append((units, cuts, costs))
+        self._clocks.append(clocks)
 
     def ranked(self, objective: str, period_ms: float, latency_ms: float, top: int) -> tuple[PredictedPlan, ...]:
         """The best ``top`` plans within both limits. Equals go by the number of stages, then latency, then text.
@@ -183,7 +187,8 @@ class PlanTable:
         ends = self._ends()
         batch = int(np.searchsorted(ends, row, side="right"))
         units, cuts, _ = self.batches[batch]
-        return Plan.pipeline(units, cuts[row - ends[batch]].tolist())  # a negative index, from the end of its batch
+        plan = Plan.pipeline(units, cuts[row - ends[batch]].tolist())  # a negative index, from the end of its batch
+        return replace(plan, clocks=self._clocks[batch])
 
     def _predicted(self, plan: Plan) -> PredictedPlan:
         return PredictedPlan(plan, predict(self.profile, plan))

@@ -7,7 +7,7 @@ from it (``predict.py``, ``search.py``, ``simulate.py``) cannot tell the differe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import isfinite
 from os import PathLike
@@ -23,6 +23,7 @@ from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
 from ...graph.onnx.read.given import network
 from ...notebook import html_table
+from .operating_points import Clocks, OperatingPoint, Points, point_at, points_from, points_to_dict
 from .units import Unit, may_be_neighbours
 
 HOST = "host"  # in links: whoever submits frames and takes results
@@ -101,6 +102,8 @@ class Profile:
     idle_w          what the board draws with nothing running, or None
     error           unit -> e: its true times lie between these / (1 + e) and these * (1 + e), in four cases of five
     contention_error  the same of the contention factors
+    points          component -> clocks that it may have; the times and the power are those of the fastest
+    power_error     unit -> as ``error``, of what it draws beyond the idle board
     about           where the figures come from: machine, clocks, date, or the sources of a model
     modelled        False: measured, on this kind of machine
     """
@@ -115,6 +118,8 @@ class Profile:
     idle_w: float | None = None
     error: Mapping[str, float] = field(default_factory=dict)
     contention_error: float = 0.0
+    points: Points = field(default_factory=dict)
+    power_error: Mapping[str, float] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
     modelled: bool = False
 
@@ -168,6 +173,30 @@ class Profile:
         share = (frames - 1) / (unit.batch - 1)
         return np.array(self.units[unit.single].ms) * (1 - share) + most * share
 
+    def at_clocks(self, clocks: Clocks) -> Profile:
+        """The profile with components at these clocks; hand-overs and contention as they are.
+
+        Raises ArgumentError for a clock that is none of ``points``.
+        """
+        if not clocks:
+            return self
+        chosen = {component: point_at(self.points, component, mhz) for component, mhz in clocks}
+        units = {unit: self._at(times, chosen.get(unit.component)) for unit, times in self.units.items()}
+        found = {unit: chosen[unit.component] for unit in units if unit.component in chosen}
+        error = {unit: (1 + self.error.get(unit, 0.0)) * (1 + point.error) - 1 for unit, point in found.items()}
+        power_error = {unit: point.power_error for unit, point in found.items()}
+        known = {key: {unit: e for unit, e in row.items() if e} for key, row in (("e", error), ("p", power_error))}
+        return replace(self, units=units, error={**self.error, **known["e"]}, power_error=known["p"])
+
+    def _at(self, times: UnitTimes, point: OperatingPoint | None) -> UnitTimes:
+        if point is None:
+            return times
+        ms, spread = (tuple(point.slower * value for value in row) for row in (times.ms, times.half_iqr_ms))
+        watts = times.power_w
+        if watts is not None and self.idle_w is not None:
+            watts = tuple(self.idle_w + point.power * (w - self.idle_w) for w in watts)
+        return replace(times, ms=ms, half_iqr_ms=spread, power_w=watts)
+
     def handover(
         self, sender: str, receiver: str, sizes: tuple[int, ...] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -220,6 +249,7 @@ class Profile:
             "links": [link_to_dict(ends, link) for ends, link in self.links.items()],
             "idle_w": self.idle_w,
             **({"error": dict(self.error), "contention_error": self.contention_error} if self.error else {}),
+            **({"operating_points": points_to_dict(self.points)} if self.points else {}),
         }
 
     @classmethod
@@ -251,6 +281,7 @@ class Profile:
             idle_w=read.number("idle_w") if content.get("idle_w") is not None else None,
             error={unit: error.number(unit) for unit in error.content},
             contention_error=read.number("contention_error") if content.get("contention_error") is not None else 0.0,
+            points=points_from(read),
             about=read.inside("about").content if content.get("about") is not None else {},
             modelled=content.get("modelled", False),
         )

@@ -25,6 +25,7 @@ from .configurations import Limits, evaluate
 from .delivery import by_delivery
 from .latency import soonest
 from .memory_limit import ASKED, BytesOf, MemoryLimit
+from .operating_points import Points
 from .partitions import Fastest, fastest
 from .plan import OBJECTIVES, Goal, Plan
 from .plan_table import PlanTable, PredictedPlan
@@ -123,6 +124,7 @@ class SearchResult:
     top=whole(1),
     plans=one_of(*PLANS),
     floating=optional(switch),
+    clocks=switch,
     stages=whole(1, MAX_STAGES_GIVEN),
 )
 def search(
@@ -140,6 +142,7 @@ def search(
     top: int = 10,
     plans: str = "all",
     floating: bool | None = None,
+    clocks: bool = False,
     stages: int = MAX_STAGES,
 ) -> SearchResult:
     """The best plans for a network, by predicted speed or energy. Deterministic.
@@ -181,6 +184,9 @@ def search(
         may be a pipeline. "pipelines": each unit has one stage of one pipeline, or none, as for the other objectives.
     floating
         For throughput, also plans whose cuts float; default with "all".
+    clocks
+        For energy, choose the clock of each component that has operating points (``Profile.points``) too: plans then
+        tell them (``Plan.clocks``). Exact for up to three units at once; more keep their highest clocks.
     stages
         The most in a lane where a component serves several.
 
@@ -197,8 +203,7 @@ def search(
     """
     profile.check_network(graph)
     names = _names(profile, units)
-    if power is not None:
-        profile = _with_power(profile, power)
+    profile = profile if power is None else _with_power(profile, power)
     goal, room = Goal(objective, max_latency_ms, min_fps), MemoryLimit(max_memory_mb, memory)
     limits = _limits(goal)
     energy = _power_known(profile, names, objective)
@@ -206,7 +211,7 @@ def search(
 
     possible = unit_sets(names, len(profile.groups), cores)
     candidates = PlanTable(profile, energy)
-    evaluated, covered = evaluate(candidates, possible, objective, limits)
+    evaluated, covered = evaluate(candidates, possible, objective, limits, _points(profile, objective, clocks))
     parallel = _parallel(profile, names, limits.latency_ms) if objective == "throughput" else None
     parallel = next(iter(room.first([parallel] if parallel else [], 1)), None)
     faster = fastest(profile, possible, kind, limits.latency_ms) if kind else Fastest((), None)
@@ -247,6 +252,17 @@ def _ranked(
     if goal.objective == "latency":
         ranked = soonest(candidates.profile, possible, goal, ranked, needed)
     return room.first(ranked, top if room.given else len(ranked))
+
+
+def _points(profile: Profile, objective: str, clocks: bool) -> Points:
+    """The clocks to choose among. Raises ArgumentError where there are none, or the objective is not energy."""
+    if not clocks:
+        return {}
+    if objective != "energy":
+        raise ArgumentError(f"clocks: expected objective 'energy', got {objective!r}: the highest are the fastest")
+    if not profile.points:
+        raise ArgumentError("clocks: expected a profile with operating points, such as of the board 'rk3399pro'")
+    return profile.points
 
 
 def _kind(objective: str, plans: str, floating: bool | None, stages: int) -> Kind | None:
@@ -305,7 +321,7 @@ def _names(profile: Profile, units: Iterable[str] | None) -> list[Unit]:
 def _limits(goal: Goal) -> Limits:
     """The limits. Raises ArgumentError for a limit of another objective."""
     for name, value in goal.limits.items():
-        if (name == "min_fps") == (goal.objective == "throughput"):
+        if goal.objective != "energy" and (name == "min_fps") == (goal.objective == "throughput"):
             raise ArgumentError(f"{name}: expected none with objective {goal.objective!r}, got {value}")
     exactly = 1 + ROUNDING  # a plan exactly at a limit is within it
     return Limits(exactly * 1000.0 / goal.min_fps if goal.min_fps else inf, exactly * (goal.max_latency_ms or inf))

@@ -57,13 +57,14 @@ class StageCosts:
     def of(cls, profile: Profile, plan: Plan, *, alone: bool = False, beside: Iterable[RealUnit] = ()) -> StageCosts:
         """The costs of a plan's units beside those of other networks; a unit that both use is no neighbour of itself.
 
-        Raises ArgumentError for a unit that the profile lacks.
+        Raises ArgumentError for a unit, or a clock, that the profile lacks.
         """
         lanes = [index for index, lane in enumerate(plan.lanes) for _ in lane]
         rows = [level for lane in plan.lanes for level in levels(lane)]
         level_of = [number for number, level in enumerate(rows) for _ in level]
         own = set(real_units(plan))
         others = [unit.unit for unit in beside if unit not in own]
+        profile = profile.at_clocks(plan.clocks)
         return cls(profile, plan.units, lanes, plan.unit_of, alone=alone, level_of=level_of, beside=others)
 
     @cached_property

@@ -16,7 +16,7 @@ import numpy as np
 
 from .plan import Goal, Plan
 from .predict import Prediction, predict
-from .profile import Factors, Profile
+from .profile import Factors, Profile, UnitTimes
 
 DRAWS = 41
 SHARE = 0.8  # of the draws: what an interval holds
@@ -35,7 +35,7 @@ class Interval:
 
 def interval(profile: Profile, plan: Plan) -> Interval | None:
     """Between which figures the plan will be; None where the profile states no error."""
-    if not profile.error:
+    if not profile.at_clocks(plan.clocks).error:
         return None
     found = list(_predictions(profile, plan))
     ends = 50 * (1 - SHARE), 50 * (1 + SHARE)
@@ -71,10 +71,13 @@ def _value(prediction: Prediction, goal: Goal) -> float:
 
 
 def _predictions(profile: Profile, plan: Plan) -> Iterator[Prediction]:
-    for unit_factors, contention_factor in _draws(tuple(profile.error.items()), profile.contention_error):
-        factors = dict(unit_factors)
+    profile, plan = profile.at_clocks(plan.clocks), replace(plan, clocks=())
+    times_off, power_off = (tuple(errors.items()) for errors in (profile.error, profile.power_error))
+    draws = _draws(times_off, profile.contention_error), _draws(power_off, 0.0, seed=1)
+    for (unit_factors, contention_factor), (unit_watts, _) in zip(*draws, strict=True):
+        factors, watts = dict(unit_factors), dict(unit_watts)
         units = {
-            unit: replace(times, ms=tuple(ms * factors.get(unit, 1.0) for ms in times.ms))
+            unit: _off(times, profile.idle_w, factors.get(unit, 1.0), watts.get(unit, 1.0))
             for unit, times in profile.units.items()
             if unit in plan.units
         }
@@ -84,14 +87,22 @@ def _predictions(profile: Profile, plan: Plan) -> Iterator[Prediction]:
         yield predict(replace(profile, units=units, contention=contention, same_pipeline=same_pipeline), plan)
 
 
+def _off(times: UnitTimes, idle_w: float | None, longer: float, more: float) -> UnitTimes:
+    """Times that are so many times as long, and power beyond the idle board that is so many times as much."""
+    power_w = times.power_w
+    if power_w is not None and idle_w is not None and more != 1.0:
+        power_w = tuple(idle_w + more * (watts - idle_w) for watts in power_w)
+    return replace(times, ms=tuple(longer * ms for ms in times.ms), power_w=power_w)
+
+
 @lru_cache(maxsize=16)
 def _draws(
-    errors: tuple[tuple[str, float], ...], contention: float
+    errors: tuple[tuple[str, float], ...], contention: float, seed: int = 0
 ) -> tuple[tuple[tuple[tuple[str, float], ...], float], ...]:
     """(unit -> factor, factor of contention) of each draw: the same for every plan."""
     spreads = np.log1p([*(error for _, error in errors), contention]) / DEVIATIONS
     normal = [NormalDist().inv_cdf((i + 0.5) / DRAWS) for i in range(DRAWS)]  # evenly, in an order of its own for each
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     factors = np.exp(spreads * np.stack([random.permutation(normal) for _ in spreads], 1)).tolist()
     names = [unit for unit, _ in errors]
     return tuple((tuple(zip(names, row[:-1], strict=True)), row[-1]) for row in factors)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ....errors import ArgumentError
 from ....files import JsonReader
+from ...planning.operating_points import points_from, points_to_dict
 from ...planning.profile import link_from, link_to_dict
 from ...planning.units import Unit, traits_of
 from . import regression
@@ -51,6 +52,7 @@ def to_dict(model: Any) -> dict[str, Any]:
         },
         **{key: value for key, value in modelled.items() if value},
         **({} if model.barrier_ms is None else {"barrier_ms": model.barrier_ms}),
+        **({"operating_points": points_to_dict(model.points)} if model.points else {}),
         **({"report": dict(model.report)} if model.report else {}),
         "leave_one_out_errors": {
             unit: {network: round(error, 4) for network, error in row.items()} for unit, row in model.errors.items()
@@ -114,6 +116,7 @@ def fields(content: Mapping[str, Any], source: str) -> dict[str, Any]:
         links=dict(link_from(row) for row in read.rows("links")),
         idle_w=read.number("idle_w") if content.get("idle_w") is not None else None,
         half_iqr_share=read.number("half_iqr_share"),
+        points=points_from(read),
         about=read.inside("about").content if content.get("about") is not None else {},
         report=read.inside("report").content if content.get("report") is not None else {},
     )

@@ -20,6 +20,7 @@ from ....errors import ArgumentError
 from ....files import naming, read_json, write_json
 from ....graph.ir import Graph
 from ...devices.device import Component
+from ...planning.operating_points import Points
 from ...planning.profile import Link, Profile, UnitTimes, crossing_bytes
 from ...planning.uncertainty import four_of_five
 from ...planning.units import Unit
@@ -57,6 +58,7 @@ class BoardModel:
                    it is asked for, of these networks
     barrier_ms     what a step takes longer for being shared among clusters: all of ``cores`` as one team, "cpu", then
                    have times; None: nothing is known of that
+    points         component -> clocks that it may have, as in a profile
     about          where the figures come from
     report         what ``pipeall profile board`` measured beside them; not part of profiles
     """
@@ -76,6 +78,7 @@ class BoardModel:
     cores: Mapping[str, Cores] = field(default_factory=dict)
     published: Mapping[str, Published] = field(default_factory=dict)
     barrier_ms: float | None = None
+    points: Points = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
     report: Mapping[str, Any] = field(default_factory=dict)
 
@@ -230,6 +233,7 @@ class BoardModel:
                 *(self.cores[unit.component].error for unit in traffic),
                 0.0,
             ),
+            points=self.points,
             about={
                 "board": self.name,
                 "times": self._source(measured),
