@@ -14,6 +14,7 @@ about             what is said under the table, a line each; absent where nothin
 import argparse
 import os
 import re
+import resource
 import shlex
 import shutil
 import subprocess
@@ -142,6 +143,11 @@ def two_cores() -> Board:
 def one_cluster(cores: Iterable[int] | None = None) -> Board:
     """These cores, or all of this process, as the one component big, whatever their kinds."""
     return Board.detect(clusters=[sorted(cores or os.sched_getaffinity(0))], gpu=False)
+
+
+def resident_bytes() -> int:
+    """Memory that this process really has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 # ---- turns ----

@@ -13,16 +13,14 @@ ratio of ``free`` is divided out.
 """
 
 import os
-import resource
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
-from bench.common import Record, frames, network, parser
+from bench.common import Record, frames, network, parser, resident_bytes
 from pipeall import Board, Pipeline, Plan, Schedule, search
 from pipeall.graph.ir import Graph, Node, Tensor
 
@@ -49,7 +47,7 @@ def tiny_net(groups: int = 3) -> Graph:
 
 
 def rss_mb() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+    return resident_bytes() / 2**20
 
 
 def free_speed() -> float:

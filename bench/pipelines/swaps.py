@@ -12,13 +12,11 @@ compared with that of an engine. ``grown`` is resident memory at the end, less t
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from resource import getpagesize
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.common import Record, frame, network, parser, two_cores
+from bench.common import Record, frame, network, parser, resident_bytes, two_cores
 from pipeall import Engine, Graph, Pipeline, Plan
 
 COLUMNS = (
@@ -61,10 +59,6 @@ class Swapper(threading.Thread):
             self.error = error
         finally:
             self.done.set()
-
-
-def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
 
 
 def run(sides: Sequence[Side], swaps: int, seconds: float) -> list[Any]:
