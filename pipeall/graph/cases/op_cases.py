@@ -217,6 +217,9 @@ def _pools(op: str, **extra) -> tuple[Case, ...]:
         _pool(op, 16, (11, 10), 3, stride=2, pads=(1, 0, 0, 2), note="asymmetric", **extra),
         _pool(op, 15, (9, 8), (1, 3), stride=(2, 1), pads=(0, 1, 0, 1), **extra),
         _pool(op, 15, (9, 8), (5, 2), stride=(1, 4), pads=(2, 0, 2, 0), **extra),
+        _pool(op, 2, (9, 37), (5, 2), stride=(1, 4), pads=(2, 0, 2, 0), note="lines", **extra),
+        _pool(op, 1, (14, 40), 3, stride=2, ceil=True, pads=(0, 1, 1, 0), note="lines, ceil asymmetric", **extra),
+        _pool(op, 4, (7, 9), 3, stride=3, ceil=True, pads=1, note="lines that hang over the padding", **extra),
         *(_pool(op, c, 7, 7, note="global", **extra) for c in (1, 17, 64)),
         _pool(op, 33, (1, 1), 1, note="1x1", **extra),
     )
@@ -226,6 +229,7 @@ MAXPOOL = (
     *_pools("maxpool", dilations=(1, 1)),
     _batch(_pool("maxpool", 17, (13, 12), 3, stride=2, pads=1, dilations=(1, 1)), 3),
     _pool("maxpool", 17, (9, 10), 3, dilations=(2, 2), pads=2, note="dilated"),
+    _pool("maxpool", 3, (9, 10), 3, dilations=(2, 2), pads=2, note="dilated lines"),
     _pool("maxpool", 8, (11, 10), 2, dilations=(3, 1), stride=2, pads=(1, 0, 1, 1), ceil=True, note="dilated ceil"),
 )
 AVGPOOL = (*_pools("avgpool", count_include_pad=False), *_pools("avgpool", count_include_pad=True))

@@ -1,5 +1,8 @@
 #include "pool.h"
 
+#include <math.h>
+
+#include "index.h"
 #include "parallel_for.h"
 
 /* The window over output row y; rows has window->kh entries. */
@@ -22,70 +25,6 @@ static pa_row_window row_window(const pa_window *p, const pa_view *src, const ch
     };
 }
 
-/* Taps of a window at output position i that its divisor counts: from `before` pads to `after` pads around `size` positions. */
-static int counted(int i, int taps, int stride, int dilation, int pad, int before, int after, int size) {
-    int count = 0;
-    for (int k = 0; k < taps; k++) {
-        const int position = i * stride - pad + k * dilation;
-        count += position >= -before && position < size + after;
-    }
-    return count;
-}
-
-static char *at(const pa_pool_op *p, const pa_view *v, void *const *bases, int64_t element) {
-    return (char *)bases[v->base] + (v->offset + element) * p->item_bytes;
-}
-
-static void pool_rows(const context *ctx, int64_t begin, int64_t end, int thread) {
-    const pa_pool_op *p = ctx->op;
-    const pa_window *w = &p->window;
-    const int top = p->count_pads ? w->pad_top : 0, bottom = p->count_pads ? p->pad_bottom : 0;
-    const int left = p->count_pads ? w->pad_left : 0, right = p->count_pads ? p->pad_right : 0;
-    const int64_t block = round_up(ceil_div(p->dst.c, p->channel_blocks), PA_LANES_MAX);
-    const int64_t row_bytes = p->src.w * p->src.stride * p->item_bytes;
-    float *inverse = p->average ? (float *)ctx->scratch + thread * p->scratch_floats : NULL;
-    const void *rows[PA_KERNEL_ROWS_MAX];
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t y = unit / p->channel_blocks, c = unit % p->channel_blocks * block;
-        if (c >= p->dst.c) continue; /* the rounding left nothing for the last block */
-        if (p->average) {
-            const int in_y = counted((int)y, w->kh, w->stride_y, w->dilation_y, w->pad_top, top, bottom, p->src.h);
-            for (int x = 0; x < p->dst.w; x++) {
-                const int in_x = counted(x, w->kw, w->stride_x, w->dilation_x, w->pad_left, left, right, p->src.w);
-                inverse[x] = in_x * in_y > 0 ? 1.0f / (float)(in_x * in_y) : 0;
-            }
-        }
-        const pa_pool_args args = {
-            .window = row_window(w, &p->src, at(p, &p->src, ctx->bases, c), row_bytes, p->dst.w, y, rows),
-            .channels = (int32_t)min64(block, p->dst.c - c),
-            .inverse_count = inverse,
-            .out = at(p, &p->dst, ctx->bases, y * p->dst.w * p->dst.stride + c),
-            .out_stride = p->dst.stride,
-        };
-        PA_FUNCTION(pool, f32, p->kernel)(&args);
-    }
-}
-
-static int64_t pool_row_work(const pa_pool_op *p) {
-    return (int64_t)p->dst.w * p->dst.c * p->window.kh * p->window.kw;
-}
-
-void pa_pool_plan(pa_pool_op *p) {
-    p->channel_blocks = 1;
-    if (p->dst.h == 1) p->channel_blocks = (int32_t)min64(ceil_div(pool_row_work(p), CHUNK), ceil_div(p->dst.c, 64));
-    p->scratch_floats = p->average ? round_up(p->dst.w, 16) : 0;
-}
-
-void pa_pool_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
-    const pa_pool_op *p = op;
-    const int64_t units = (int64_t)p->dst.h * p->channel_blocks;
-    parallel_for(op, bases, scratch, team, pool_rows, units, ceil_div(pool_row_work(p), p->channel_blocks));
-}
-
-/* ---- 8-bit integers ---- */
-
-enum { BLOCK = 256, BYTES_PER_FLOAT = 4 /* at a time: a chunk of floats takes as long */ };
-
 /* The taps of a window along one side that lie inside. */
 typedef struct reach {
     int64_t first, count;
@@ -97,6 +36,134 @@ static reach inside(int64_t at, int64_t taps, int64_t dilation, int64_t size) {
     const int64_t end = at < size ? min64((size - 1 - at) / dilation + 1, taps) : 0;
     return end > first ? (reach){first, end - first} : (reach){0, 0};
 }
+
+/* Taps of a window at output position i that its divisor counts: from `before` pads to `after` pads around `size` positions. */
+static int counted(int i, int taps, int stride, int dilation, int pad, int before, int after, int size) {
+    return (int)inside((int64_t)i * stride - pad + before, taps, dilation, (int64_t)size + before + after).count;
+}
+
+static char *at(const pa_pool_op *p, const pa_view *v, void *const *bases, int64_t element) {
+    return (char *)bases[v->base] + (v->offset + element) * p->item_bytes;
+}
+
+/* Whether a row's channels are so few that its pixels together make the vectors. Averages of halves would round twice. */
+static int lies_in_lines(const pa_pool_op *p) {
+    enum { FEW = 4 };
+    const int together = p->src.c <= FEW && p->src.stride == p->src.c && p->dst.stride == p->src.c;
+    return together && p->window.kw <= PA_KERNEL_ROWS_MAX && (p->item_bytes == sizeof(float) || !p->average);
+}
+
+/* Elements of a line with its padding, and of the windows at every column of it. */
+static int64_t line_items(const pa_pool_op *p) {
+    const pa_window *w = &p->window;
+    const int64_t reach = (p->dst.w - 1) * (int64_t)w->stride_x + (w->kw - 1) * (int64_t)w->dilation_x + 1;
+    return max64(reach, w->pad_left + (int64_t)p->src.w) * p->src.c;
+}
+static int64_t window_items(const pa_pool_op *p) { return ((p->dst.w - 1) * (int64_t)p->window.stride_x + 1) * p->src.c; }
+
+/* What adds nothing to a sum, or to a maximum. */
+static void fill_padding(const pa_pool_op *p, void *line) {
+    const int64_t n = line_items(p);
+    for (int64_t i = 0; i < n; i++) {
+        if (p->item_bytes == sizeof(float))
+            ((float *)line)[i] = p->average ? 0 : -INFINITY;
+        else
+            ((uint16_t *)line)[i] = 0xfc00; /* -infinity */
+    }
+}
+
+/* n elements from those of so many rows at the same place: their maxima, or their sums. */
+static void fold(const pa_pool_op *p, int rows, const void *const *row, int64_t n, void *out) {
+    static const float one = 1;
+    PA_FUNCTION(pool, f32, p->kernel)(&(pa_pool_args){
+        .window = {.out_w = 1, .in_w = 1, .kh = rows, .kw = 1, .stride_x = 1, .dilation_x = 1, .rows = row},
+        .channels = (int32_t)n,
+        .inverse_count = p->average ? &one : NULL,
+        .out = out,
+    });
+}
+
+/* A row of output pixels of few channels: all columns of the input down the window, then these across it, then every
+ * stride-th of them. */
+static void pool_line(const pa_pool_op *p, const void *const *rows, const float *inverse, char *line, char *windows, void *out) {
+    const pa_window *w = &p->window;
+    const int64_t c = p->src.c, pixel = c * p->item_bytes;
+    const void *columns[PA_KERNEL_ROWS_MAX];
+    fold(p, w->kh, rows, p->src.w * c, line + w->pad_left * pixel);
+    for (int k = 0; k < w->kw; k++) columns[k] = line + (int64_t)k * w->dilation_x * pixel;
+    fold(p, w->kw, columns, window_items(p), w->stride_x > 1 ? windows : out);
+    for (int64_t i = 0; w->stride_x > 1 && i < c; i++)
+        move_run(p->item_bytes, p->dst.w, windows + i * p->item_bytes, w->stride_x * c, (char *)out + i * p->item_bytes, c);
+    if (!p->average) return;
+    float *sums = out;
+    for (int64_t i = 0; i < p->dst.w * c; i++) sums[i] *= inverse[i];
+}
+
+/* Factors of a row: of each pixel, or of each element of a line. */
+static int64_t factors(const pa_pool_op *p) { return p->average ? p->dst.w * (lies_in_lines(p) ? p->dst.c : 1) : 0; }
+
+static void count_row(const pa_pool_op *p, int in_y, float *inverse) {
+    const pa_window *w = &p->window;
+    const int left = p->count_pads ? w->pad_left : 0, right = p->count_pads ? p->pad_right : 0;
+    const int64_t times = factors(p) / p->dst.w;
+    for (int x = 0; x < p->dst.w; x++) {
+        const int in_x = counted(x, w->kw, w->stride_x, w->dilation_x, w->pad_left, left, right, p->src.w);
+        for (int64_t i = 0; i < times; i++) *inverse++ = in_x * in_y > 0 ? 1.0f / (float)(in_x * in_y) : 0;
+    }
+}
+
+static void pool_rows(const context *ctx, int64_t begin, int64_t end, int thread) {
+    const pa_pool_op *p = ctx->op;
+    const pa_window *w = &p->window;
+    const int top = p->count_pads ? w->pad_top : 0, bottom = p->count_pads ? p->pad_bottom : 0, lines = lies_in_lines(p);
+    const int64_t block = round_up(ceil_div(p->dst.c, p->channel_blocks), PA_LANES_MAX);
+    const int64_t row_bytes = p->src.w * p->src.stride * p->item_bytes;
+    float *inverse = (float *)ctx->scratch + thread * p->scratch_floats;
+    char *line = (char *)(inverse + factors(p)), *windows = line + line_items(p) * p->item_bytes;
+    const void *rows[PA_KERNEL_ROWS_MAX];
+    if (lines) fill_padding(p, line);
+    for (int64_t unit = begin, made_for = -1; unit < end; unit++) {
+        const int64_t y = unit / p->channel_blocks, c = unit % p->channel_blocks * block;
+        if (c >= p->dst.c) continue; /* the rounding left nothing for the last block */
+        if (p->average) {
+            const int in_y = counted((int)y, w->kh, w->stride_y, w->dilation_y, w->pad_top, top, bottom, p->src.h);
+            if (in_y != made_for) count_row(p, in_y, inverse);
+            made_for = in_y;
+        }
+        const pa_pool_args args = {
+            .window = row_window(w, &p->src, at(p, &p->src, ctx->bases, c), row_bytes, p->dst.w, y, rows),
+            .channels = (int32_t)min64(block, p->dst.c - c),
+            .inverse_count = p->average ? inverse : NULL,
+            .out = at(p, &p->dst, ctx->bases, y * p->dst.w * p->dst.stride + c),
+            .out_stride = p->dst.stride,
+        };
+        if (lines)
+            pool_line(p, rows, inverse, line, windows, args.out);
+        else
+            PA_FUNCTION(pool, f32, p->kernel)(&args);
+    }
+}
+
+static int64_t pool_row_work(const pa_pool_op *p) {
+    return (int64_t)p->dst.w * p->dst.c * p->window.kh * p->window.kw;
+}
+
+void pa_pool_plan(pa_pool_op *p) {
+    p->channel_blocks = 1;
+    if (p->dst.h == 1) p->channel_blocks = (int32_t)min64(ceil_div(pool_row_work(p), CHUNK), ceil_div(p->dst.c, 64));
+    const int64_t lines = lies_in_lines(p) ? line_items(p) + window_items(p) : 0;
+    p->scratch_floats = round_up(factors(p) + lines, 16);
+}
+
+void pa_pool_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
+    const pa_pool_op *p = op;
+    const int64_t units = (int64_t)p->dst.h * p->channel_blocks;
+    parallel_for(op, bases, scratch, team, pool_rows, units, ceil_div(pool_row_work(p), p->channel_blocks));
+}
+
+/* ---- 8-bit integers ---- */
+
+enum { BLOCK = 256, BYTES_PER_FLOAT = 4 /* at a time: a chunk of floats takes as long */ };
 
 /* The channels of `args` of one row of output pixels: the pixels whose windows have all columns inside in one call, each of
  * the others in its own. */

@@ -15,7 +15,7 @@ typedef struct pa_pool_op {
     const pa_kernel_row *kernel;
     int32_t item_bytes;            /* of an element, as the kernel has them */
     int32_t channel_blocks;        /* set by plan: an op of one output row is cut along its channels */
-    int64_t scratch_floats;        /* set by plan: per thread, the factors of a row of averages */
+    int64_t scratch_floats;        /* set by plan: per thread, the factors of a row of averages, and lines of few channels */
 } pa_pool_op;
 
 void pa_pool_plan(pa_pool_op *op);
