@@ -5,29 +5,31 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from math import ceil, floor
+from math import ceil, floor, isfinite, nan
 from typing import Any
 
 import numpy as np
 
 from ..arguments import a, checked, number, one_of, optional, several, text, whole
 from ..errors import ArgumentError
-from ..picture import frame_of
+from ..picture import MAX_SIDE, frame_of
 from ..pipeline.live import DROPS, LiveResult
-from ..tasks import Answer, Box, Text
+from ..tasks import Answer, Box, Text, cut_out
 
 MOST_MARGIN = 10.0
+Area = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class Crop:
     """A part of a picture. NumPy takes it for its pixels.
 
-    pixels  uint8 (height, width, 3): those of the picture itself, not a copy
+    pixels  uint8 (height, width, 3): of a box those of the picture itself, not a copy; of a line of text upright, as
+            ``tasks.cut_out`` turns it
     origin  what came of the picture: ``origin.frame`` is the picture, ``origin.result`` the answer
     part    the box, or the line of text, of that answer
     number  of the part in ``boxes``, or in ``texts``, from 0
-    corner  left and top of the pixels in the picture
+    area    left, top, right and bottom of what it spans in the picture, in whole pixels
     last    whether no other part of the picture follows
     """
 
@@ -35,7 +37,7 @@ class Crop:
     origin: LiveResult
     part: Box | Text
     number: int
-    corner: tuple[int, int]
+    area: Area
     last: bool
 
     @property
@@ -166,16 +168,24 @@ class Crops:
         if size != answer.size:
             raise ArgumentError(f"frame: expected the picture of its answer, {answer.size}, got {size}")
         return [
-            Crop(picture[top:bottom, left:right], seen, part, number, (left, top), place == len(areas))
-            for place, (number, part, (left, top, right, bottom)) in enumerate(areas, 1)
+            Crop(self._pixels(picture, part, area), seen, part, number, area, place == len(areas))
+            for place, (number, part, area) in enumerate(areas, 1)
         ]
 
-    def _area(self, part: Box | Text, size: tuple[int, int]) -> tuple[int, int, int, int] | None:
-        """Left, top, right and bottom in whole pixels; None for a part that is too small, or nowhere (NaN)."""
+    def _pixels(self, picture: np.ndarray, part: Box | Text, area: Area) -> np.ndarray:
+        if isinstance(part, Box):
+            left, top, right, bottom = area
+            return picture[top:bottom, left:right]
+        corners = np.array(part.corners)
+        wider = corners + 2 * self._margin * (corners - corners.mean(0))
+        return np.ascontiguousarray(cut_out(picture, np.clip(wider, -MAX_SIDE, MAX_SIDE)))
+
+    def _area(self, part: Box | Text, size: tuple[int, int]) -> Area | None:
+        """None for a part that is too small, or nowhere (NaN)."""
         spans = []
-        for (low, high), side in zip(_edges(part), reversed(size), strict=True):
-            low, high = min(max(low, 0.0), float(side)), min(max(high, 0.0), float(side))
-            if not high - low >= self._min_size:
+        for along, side in zip(_corners(part), reversed(size), strict=True):
+            low, high = (min(max(end, 0.0), float(side)) for end in (min(along), max(along)))
+            if not all(map(isfinite, along)) or high - low < self._min_size:
                 return None
             more = self._margin * (high - low)
             spans.append((max(floor(low - more), 0), min(ceil(high + more), side)))
@@ -183,11 +193,11 @@ class Crops:
         return left, top, right, bottom
 
 
-def _edges(part: Box | Text) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Least and most x, then y; of a line of text that has no corners nothing."""
-    corners = ((part.left, part.top), (part.right, part.bottom)) if isinstance(part, Box) else part.corners
-    xs, ys = zip(*(corners or ((0.0, 0.0),)), strict=True)
-    return (min(xs), max(xs)), (min(ys), max(ys))
+def _corners(part: Box | Text) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The x of its corners, and the y; a line of text that has none is nowhere."""
+    if isinstance(part, Box):
+        return (part.left, part.right), (part.top, part.bottom)
+    return tuple(x for x, _ in part.corners) or (nan,), tuple(y for _, y in part.corners) or (nan,)
 
 
 class CutStream:

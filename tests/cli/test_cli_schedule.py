@@ -85,7 +85,7 @@ def test_a_chain_says_what_both_networks_say_by_hand(folder, written):
             crops.close()
             for crop in crops:
                 said = name(second(crop), name.picture.placed(crop.pixels.shape[:2], name.size))
-                where = [*crop.corner, crop.pixels.shape[1], crop.pixels.shape[0]]
+                where = [*crop.area[:2], crop.pixels.shape[1], crop.pixels.shape[0]]
                 expected.append((of_det["source"], [crop.number], where, said.classes[0]))
     got = answers["rec"]
     assert [(one["source"], one["box"], one["crop"]) for one in got] == [each[:3] for each in expected]

@@ -98,7 +98,7 @@ def root(number, seconds=0.0):
 
 
 def part(of, number, last=False):
-    return Crop(np.zeros((1, 1, 3), np.uint8), of, None, number, (0, 0), last)
+    return Crop(np.zeros((1, 1, 3), np.uint8), of, None, number, (0, 0, 1, 1), last)
 
 
 def test_a_picture_is_shown_when_all_its_parts_are_answered():

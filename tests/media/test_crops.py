@@ -43,7 +43,7 @@ def test_what_is_cut_out():
     """Whole pixels that a part touches; outside of the picture there is nothing."""
     crops = cut(box(10.2, 5.0, 19.5, 30.0), box(70, 50, 99, 70), box(-20, -9, 6, 3))
     assert spans(crops) == [(10, 19, 5, 29), (70, 79, 50, 59), (0, 5, 0, 2)]
-    assert [c.corner for c in crops] == [(10, 5), (70, 50), (0, 0)]
+    assert [c.area for c in crops] == [(10, 5, 20, 30), (70, 50, 80, 60), (0, 0, 6, 3)]
     assert [(c.number, c.last, c.part.left) for c in crops] == [(0, False, 10.2), (1, False, 70), (2, True, -20)]
     assert np.asarray(crops[0]).shape == crops[0].rgb.shape == (25, 10, 3)
     assert np.shares_memory(crops[0].pixels, crops[0].origin.frame)
@@ -63,11 +63,19 @@ def test_which_are_cut_out():
     assert cut(*parts, labels=["bird"]) == []
 
 
-def test_lines_of_text_are_cut_out():
-    line = Text("", 0.8, ((10, 10), (40, 14), (39, 24), (9, 20)))
-    (crop,) = cut(line)
-    assert spans([crop]) == [(9, 39, 10, 23)] and crop.part is line
-    assert cut(Text("read already", 0.8)) == []
+def test_lines_of_text_are_cut_out_upright():
+    """Corners of pixels are whole: the middle of the first pixel of a level line is half a pixel within."""
+    level = Text("", 0.8, ((10, 20), (50, 20), (50, 30), (10, 30)))
+    (crop,) = cut(level)
+    assert spans([crop]) == [(10, 49, 20, 29)] and crop.part is level and crop.area == (10, 20, 50, 30)
+    (crop,) = cut(level, margin=0.1)
+    assert spans([crop]) == [(6, 53, 19, 30)] and crop.area == (6, 19, 54, 31)
+    tilted = Text("", 0.8, ((20, 10), (50, 50), (42, 56), (12, 16)))  # 50 long and 10 high
+    (crop,) = cut(tilted)
+    assert crop.pixels.shape == (10, 50, 3) and crop.area == (12, 10, 50, 56)
+    first, last = crop.pixels[5, 0, :2].astype(int), crop.pixels[5, -1, :2].astype(int)
+    assert abs(first - (15.9, 12.9)).max() <= 1 and abs(last - (45.9, 52.9)).max() <= 1
+    assert cut(Text("read already", 0.8)) == cut(Text("", 0.8, ((0, 0), (9, 0), (9, np.nan), (0, 9)))) == []
 
 
 def taken(crops, count):

@@ -77,6 +77,23 @@ def test_the_page_is_read():
 
 
 @needs_networks
+def test_a_schedule_of_both_reads_the_page(tmp_path):
+    page = REPOSITORY / "examples" / "pages" / "page.png"
+    (tmp_path / "ocr.toml").write_text(
+        f'[networks.find]\nmodel = "text-finder"\nsource = "{page}"\n'
+        '[networks.read]\nmodel = "text-reader"\nfrom = "find"\n'
+    )
+    done = invoke("schedule", tmp_path / "ocr.toml")
+    assert done.exit_code == 0, done.stderr
+    said = [line.partition(f" box {number}: ")[2] for number, line in enumerate(read_lines(done.stdout))]
+    assert said == LINES
+
+
+def read_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("read: ")]
+
+
+@needs_networks
 def test_the_command_of_the_readme_shows_what_is_printed(board_with_gpu):
     (words,) = re.findall(
         r"^    tools/setup .* \.venv/bin/pipeall (run .*)$", (REPOSITORY / "README.md").read_text(), re.M

@@ -32,8 +32,8 @@ def content(seen: LiveResult) -> dict[str, Any]:
     frame: MediaFrame = root.frame
     about = {"source": frame.source.name, "number": frame.number, "time_s": frame.time_s}
     if part:
-        height, width = part.pixels.shape[:2]
-        about |= {"box": list(part.path), "crop": [*part.corner, width, height]}
+        left, top, right, bottom = part.area
+        about |= {"box": list(part.path), "crop": [left, top, right - left, bottom - top]}
     about |= {
         "captured_ns": root.captured_ns,
         "ready_ns": seen.ready_ns,
