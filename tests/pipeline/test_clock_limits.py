@@ -4,11 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from commands import invoke, picture
+from process import PROMPT_S
 from recorded_boards import recorded_files, write_tree
 
 from pipeall import ArgumentError, Board, DeviceError, Plan
@@ -176,6 +178,33 @@ def test_the_command_sets_the_plans_clocks(here, tmp_path, monkeypatch):
     assert meanwhile[1] == limit.read_text()
     bare = invoke("run", "squeezenet", picture(tmp_path), "--plan", "big", "--apply")
     assert bare.exit_code == 2 and "--apply: expected a plan with clocks" in bare.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_sets_back_at_a_signal(here, tmp_path, number):
+    """In the middle of a run that would take minutes."""
+    plan, limit = here
+    words = ["run", "squeezenet", str(picture(tmp_path)), "--repeat", "100000", "--plan", str(plan), "--apply"]
+    code = f"""
+import os, sys
+root = os.environ.pop("PIPEALL_SYSFS")
+from pipeall import Board
+board = Board.detect([[min(os.sched_getaffinity(0))]], gpu=False)
+os.environ["PIPEALL_SYSFS"] = root
+Board.detect = lambda: board
+from pipeall.cli import main
+sys.argv[1:] = {words!r}
+main()
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=-1, stderr=-1, text=True) as process:
+        deadline = time.monotonic() + PROMPT_S
+        while limit.read_text() != "1000000" and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert limit.read_text() == "1000000"
+        time.sleep(0.5)
+        process.send_signal(number)
+        process.communicate(timeout=30)
+    assert process.returncode == 128 + number and limit.read_text() == "2000000"
 
 
 def test_the_command_says_which_file_cannot_be_written(here, tmp_path):

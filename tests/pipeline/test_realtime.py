@@ -76,6 +76,18 @@ def test_another_plan_of_the_pipeline_has_priorities_too(allowed, monkeypatch, b
         assert set(scheduled("pa-little")) == {(os.SCHED_FIFO, realtime.CORES)}
 
 
+def test_whoever_feeds_a_device_comes_before_cores(allowed, monkeypatch, board_with_gpu):
+    """The driver's own threads have no priority from us."""
+    monkeypatch.setattr(realtime, "lock_refused", lambda: None)
+    graph = small_net()
+    with Pipeline(graph, "gpu-big:2", board_with_gpu, realtime=True) as pipe:
+        list(pipe.map(frames(graph, 3)))
+        assert scheduled("pa-gpu") == [(os.SCHED_FIFO, realtime.DEVICE)]
+        assert set(scheduled("pa-big")) == {(os.SCHED_FIFO, realtime.CORES)}
+        urgent = [policy for policy, _ in scheduled("") if policy == os.SCHED_FIFO]
+        assert len(urgent) == 1 + board_with_gpu.component("big").device.width
+
+
 def test_a_unit_without_work_leaves_its_core(allowed, monkeypatch):
     """Every core has a thread with a priority, and this one, which has none, computes on: they sleep."""
     monkeypatch.setattr(realtime, "lock_refused", lambda: None)

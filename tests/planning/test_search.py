@@ -362,8 +362,8 @@ def test_limits_out_of_reach_say_what_is_within(units):
         (dict(top="3"), "top: expected a whole number of at least 1, got '3'"),
         (dict(power={"idle": "x"}), "power of idle: expected a finite number of at least 0, got 'x'"),
         (dict(cores={"big": -1}), "cores of big: expected a whole number of at least 1, got -1"),
-        (dict(units=["tpu"]), "expected big, mid, little, gpu or cpu"),
-        (dict(cores={"tpu": 1}), "expected big, mid, little, gpu or cpu"),
+        (dict(units=["tpu"]), "expected big, mid, little, gpu, npu or cpu"),
+        (dict(cores={"tpu": 1}), "expected big, mid, little, gpu, npu or cpu"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, message):
