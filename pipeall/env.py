@@ -32,6 +32,11 @@ VARIABLES = (
         "PIPEALL_CACHE", "folder for compiled OpenCL programs, timings of algorithms and profiles", "~/.cache/pipeall"
     ),
     Variable("PIPEALL_TUNING", "file of `pipeall profile --export-tuning`: its timings need not be made here", "none"),
+    Variable(
+        "PIPEALL_LEASES",
+        "folder in which running pipelines say which cores they hold; for several users a folder of all of them",
+        "pipeall in the user's runtime folder",
+    ),
     Variable("PIPEALL_VERBOSE", "1: full tracebacks, and why each choice was made", "0"),
     Variable("PIPEALL_FAULT", "STAGE:FRAME: that stage reports an error at that frame (for tests)", "none"),
     Variable("PIPEALL_SYSFS", "root of the sys/ and proc/ tree that the CPU is detected from", "/"),
@@ -84,6 +89,12 @@ def tuning() -> Path | None:
     if text is not None and not Path(text).is_file():
         raise ArgumentError(f"PIPEALL_TUNING: expected a file of `pipeall profile --export-tuning`; got {text!r}")
     return Path(text) if text is not None else None
+
+
+def leases() -> Path | None:
+    """The folder of leases, or None for the user's own."""
+    text = _value("PIPEALL_LEASES")
+    return None if text is None else Path(os.path.expanduser(text))
 
 
 def verbose() -> bool:

@@ -1,8 +1,11 @@
 """Shared fixtures: where the test data lies, and the boards that pipelines run on."""
 
+import atexit
 import importlib.util
 import os
+import shutil
 import signal
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,6 +14,9 @@ import pytest
 from expected_skips import ExpectedSkips
 
 os.environ["PIPEALL_TUNE"] = "off"  # the same algorithms on every machine and in every run; test_tune turns it on
+LEASES = tempfile.mkdtemp(prefix="pipeall-leases-")  # other programs of this machine disturb no test, nor tests them
+os.environ["PIPEALL_LEASES"] = LEASES
+atexit.register(shutil.rmtree, LEASES, ignore_errors=True)
 os.environ.pop("COLUMNS", None)  # pytest-xdist sets it in its workers, and text would fold by the terminal's width
 
 if importlib.util.find_spec("hypothesis"):  # not in the emulated Python
@@ -69,6 +75,8 @@ def thinned(pytestconfig: pytest.Config) -> Callable[[int], tuple[str, str]]:
 def pytest_configure(config: pytest.Config) -> None:
     """``PIPEALL_EXPECTED_SKIPS``: a file such as expected_skips.txt. Any other skip fails the run."""
     config.addinivalue_line("markers", "full: runs with --full alone: minutes, and what it finds others rarely miss")
+    # Tests have several pipelines open; test_leases looks at what is told of that.
+    config.addinivalue_line("filterwarnings", "ignore:.* held by another pipeline of this process:RuntimeWarning")
     if listed := os.environ.get("PIPEALL_EXPECTED_SKIPS"):
         config.pluginmanager.register(ExpectedSkips(Path(listed)))
 

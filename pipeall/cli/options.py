@@ -36,6 +36,13 @@ units_option = click.option(
 )
 
 
+def cores_option(*words: str) -> Callable:
+    """What to do where other pipelines hold some of the cores: of ``lease.CORES``."""
+    meanings = {"share": "warn and share", "refuse": "refuse", "free": "take the free ones"}
+    text = f"Where others hold some: {'; '.join(meanings[word] for word in words)}."
+    return click.option("--cores", type=click.Choice(words), default="share", help=text)
+
+
 def profile_option(help: str) -> Callable:
     """A profile that a command reads."""
     return click.option("--profile", "profile_path", metavar="FILE", shell_complete=complete.files(".json"), help=help)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from ..arguments import checked, optional, text, whole
+from ..arguments import checked, one_of, optional, text, whole
 from ..graph.ir import Graph
 from ..graph.onnx.read.source import ModelSource
 from ..picture import Picture
 from .boards.board import Board, board_of
 from .border import Frame
+from .lease import CORES, board_for
 from .pipeline import Pipeline
 from .planning.plan import Plan
 from .stats import Stats
@@ -30,7 +31,7 @@ class Engine:
         As for Pipeline.
     threads : int, optional
         How many of the component's cores to use; default all.
-    input : Picture, optional
+    input, cores : optional
         As for Pipeline.
 
     Raises
@@ -39,7 +40,7 @@ class Engine:
         As ``load`` and Pipeline.
     """
 
-    @checked(component=optional(text), board=board_of, threads=optional(whole(1)))
+    @checked(component=optional(text), board=board_of, threads=optional(whole(1)), cores=one_of(*CORES))
     def __init__(
         self,
         graph: Graph | ModelSource,
@@ -47,11 +48,13 @@ class Engine:
         board: Board | str | Path | None = None,
         threads: int | None = None,
         input: Picture | None = None,
+        cores: str = "share",
     ):
+        board = board_for(board, cores)
         plan = Plan.single(board.default_component if component is None else component)
         if threads is not None:
             plan = plan.with_cores({plan.components[0]: threads})
-        self._pipeline = Pipeline(graph, plan, board=board, slots=1, input=input)
+        self._pipeline = Pipeline(graph, plan, board=board, slots=1, input=input, cores=cores)
         self._lock = threading.Lock()  # a call is a submit and the result of that very frame
 
     def __repr__(self) -> str:

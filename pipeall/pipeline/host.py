@@ -208,8 +208,7 @@ class Host:
                 self._borders.append((self.lanes.frames.submitted, border, task))
                 self.border = border
         except BaseException:
-            for lane in lanes:
-                lane.end()
+            self.lanes.end(lanes)
             raise
         self.lanes.end_left()
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ..graph.ir import Graph
@@ -17,8 +19,10 @@ from . import runtime
 from .boards.board import Board
 from .boards.emulator import Emulator
 from .border import Entry
+from .devices.device import Component
 from .front import spare_unit
 from .lane import Lane
+from .lease import Lease
 from .planning.plan import Plan
 from .planning.rings import REORDER, in_turn
 from .planning.schedule_plan import real_units
@@ -48,6 +52,7 @@ class Lanes:
     frames  counts frames in and out, and keeps results until their turn
     all     every lane; replaced as a whole, so that other threads see all or nothing of a move
     open    those that take new frames
+    lease   has what the lanes run on, of this machine
     packed  weights that programs of the lanes share
     plan    the present one; ``plans``: the latest, and the first frame that each was for; ``moves``: why
     traces  of the lanes that have ended, where they are recorded
@@ -61,6 +66,7 @@ class Lanes:
         plan: Plan,
         board: Board,
         emulator: Emulator | None,
+        lease: Lease,
         *,
         slots: int,
         depth: int | None,
@@ -69,7 +75,7 @@ class Lanes:
         place: Place = ALONE,
         realtime: Realtime = NORMAL,
     ):
-        self.graph, self.plan, self.board = graph, plan, board
+        self.graph, self.plan, self.board, self.lease = graph, plan, board, lease
         self.gate, self.frames = runtime.Gate(), runtime.Frames(place.rate, place.priority)
         self.all: tuple[Lane, ...] = ()
         self.open: tuple[Lane, ...] = ()
@@ -91,14 +97,28 @@ class Lanes:
         """New lanes of a plan for a network, which take no frames yet (``turn_to``)."""
         lanes: tuple[Lane, ...] = ()
         shared = self._place.units or SharedUnits(self._realtime)  # of its own: lanes that were left free all they had
+        about = f"{graph.name} on {plan}"
         try:
+            self._hold(plan, chain(*self.board.units(plan)), about)
             for index in range(len(plan.lanes)):
                 lanes += (self._start(graph, plan, index, shared),)
+                self._hold(lanes[-1].number, (stage.unit for stage in lanes[-1].stages), about)
         except BaseException:
-            for lane in lanes:
-                lane.end()
+            self.end(lanes)
             raise
+        finally:
+            self.lease.drop(plan)
         return lanes
+
+    def _hold(self, part: Plan | int, units: Iterable[Component], about: str) -> None:
+        if self.board.model is None:  # else they are free threads that stand in for another board's
+            self.lease.hold(part, units, about)
+
+    def end(self, lanes: Iterable[Lane]) -> None:
+        """Ends some of the lanes, which then hold nothing."""
+        for lane in lanes:
+            lane.end()
+            self.lease.drop(lane.number)
 
     def _start(self, graph: Graph, plan: Plan, index: int, shared: SharedUnits) -> Lane:
         """Lane ``index`` of a plan."""
@@ -186,10 +206,9 @@ class Lanes:
             self.all = tuple(lane for lane in self.all if lane not in ended)
         if ended:
             self.gate.signal()  # frames may be as far ahead as fits the lanes that are left
-        for lane in ended:
-            lane.end()
-            if self._record:
-                self.traces = [*self.traces, *lane.traces()][-KEPT_TRACES:]
+        self.end(ended)
+        for lane in ended if self._record else ():
+            self.traces = [*self.traces, *lane.traces()][-KEPT_TRACES:]
         return self.counters()
 
     def counters(self) -> list[StageCounters]:
@@ -215,6 +234,7 @@ class Lanes:
         """Ends the stages; frames inside are dropped. Safe to call twice."""
         for lane in self.all:
             lane.close()
+        self.lease.close()
 
     def end_traces(self) -> list[StageTrace]:
         """The traces of all lanes, those that were left first; after ``close``."""

@@ -9,13 +9,11 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from .. import _kernels, env  # noqa: F401 _kernels says where nothing was built, ahead of runtime
-from ..arguments import a, checked, function, gone_through, is_switch, number, one_of, optional, refused, switch, whole
-from ..arguments import path as as_path
+from ..arguments import a, checked, function, gone_through, number, one_of, optional, switch, whole
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.onnx.read.given import network
@@ -28,6 +26,7 @@ from .border import Frame
 from .feed import Feed
 from .host import FrameFuture, Host, Task
 from .lanes import Lanes, Move
+from .lease import CORES, Lease, board_for
 from .live import DROPS, Stream, live_results
 from .planning.plan import Plan, plan_of
 from .planning.profile import Profile, profile_of
@@ -36,18 +35,9 @@ from .realtime import NORMAL, allow
 from .rebalance import Drift, Rebalancer
 from .shared_units import ALONE
 from .stats import Snapshot, SourceCounter, StageCounters, Stats
-from .trace import StageTrace, save
+from .trace import StageTrace, save, trace_of
 
 FACTOR = number(0, 1e6, above=True)  # how many times as long something takes
-
-
-def trace_of(name: str, value: Any) -> bool | Path:
-    """A rule: True, False, or the path of a file that can be written."""
-    if is_switch(value):
-        return bool(value)
-    if not isinstance(value, str | PathLike) or not (path := as_path(name, value)).parent.is_dir():
-        raise refused(name, "True, False or a path in a folder that exists", value)
-    return path
 
 
 class Pipeline:
@@ -86,13 +76,16 @@ class Pipeline:
     realtime : bool
         Give the stages' threads a real-time priority, and keep the process's memory from being paged out until it ends.
         A RuntimeWarning says what the system refuses; without that it runs as usual.
+    cores : str
+        Where another pipeline, here or in another process, holds some of the plan's cores or devices: ``share`` them,
+        with a warning that names it; ``refuse``; or take what is ``free``, so that ``board`` has only that.
 
     Raises
     ------
     ArgumentError
         For a plan that does not fit the network or the board's cores.
     DeviceError
-        For a component that is absent or does not start.
+        For a component that is absent or does not start, or that others hold, as ``cores`` says.
     """
 
     _place = ALONE  # of one network of several: what it shares with the others
@@ -109,6 +102,7 @@ class Pipeline:
         rebalance=switch,
         input=optional(a(Picture, "a pipeall.Picture")),
         realtime=switch,
+        cores=one_of(*CORES),
     )
     def __init__(
         self,
@@ -123,9 +117,11 @@ class Pipeline:
         rebalance: bool = False,
         input: Picture | None = None,
         realtime: bool = False,
+        cores: str = "share",
     ):
         self.rebalancer: Rebalancer | None = None
         self._trace: list[StageTrace] = []
+        board = board_for(board, cores)
         self.board, self._given, self._input = board, graph, input
         options: dict[str, Any] = {"slots": slots, "depth": depth, "fault": env.fault()}
         self._arrange = partial(arranged, board=board, time_scale=time_scale, copies=not rebalance, **options)
@@ -134,7 +130,7 @@ class Pipeline:
         self.choice = first.choice
         self._trace_to, self._close_lock, self._replace_lock = trace, threading.Lock(), threading.Lock()
         options |= {"record": trace is not False, "place": self._place, "realtime": allow() if realtime else NORMAL}
-        self.lanes = Lanes(first.graph, first.plan, board, first.emulator, **options)
+        self.lanes = Lanes(first.graph, first.plan, board, first.emulator, Lease(cores), **options)
         self._host = Host(self.lanes)
         if drift:
             self.rebalancer = Rebalancer(drift, self.lanes.end_left, self.lanes.move, time_scale)
@@ -254,7 +250,7 @@ class Pipeline:
         ArgumentError
             As of Pipeline, and with ``rebalance``, which goes by the first network's profile.
         DeviceError
-            For a component that is absent or does not start.
+            For a component that is absent or does not start, or that others hold.
         PipelineError
             Once a frame has failed, and after ``close``.
         """

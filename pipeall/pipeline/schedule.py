@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ..arguments import a, checked, optional, refused, whole
+from ..arguments import a, checked, one_of, optional, refused, whole
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.onnx.read.given import network
@@ -14,6 +15,7 @@ from ..graph.onnx.read.source import ModelSource
 from ..picture import Picture
 from .boards.board import Board, board_of
 from .boards.default_plan import default_plan
+from .lease import CORES, Lease, board_for
 from .pipeline import FACTOR, Pipeline
 from .planning.plan import Plan, plan_of
 from .planning.profile import Profile, profile_of
@@ -54,6 +56,8 @@ class Schedule:
         As for Pipeline.
     time_scale : float
         As for Pipeline.
+    cores : str
+        As for Pipeline: what to do about pipelines beside the schedule's own.
 
     Raises
     ------
@@ -61,10 +65,16 @@ class Schedule:
         For an option that there is not, for plans that do not fit the networks or divide the board in different ways,
         and for demands that cannot be met.
     DeviceError
-        For a component that is absent or does not start.
+        For a component that is absent or does not start, or that others hold, as ``cores`` says.
     """
 
-    @checked(board=board_of, plan=optional(schedule_plan_of), slots=whole(1, MAX_SLOTS), time_scale=FACTOR)
+    @checked(
+        board=board_of,
+        plan=optional(schedule_plan_of),
+        slots=whole(1, MAX_SLOTS),
+        time_scale=FACTOR,
+        cores=one_of(*CORES),
+    )
     def __init__(
         self,
         networks: Mapping[str, ModelSource | Graph | tuple[ModelSource | Graph, Mapping[str, Any]]],
@@ -72,16 +82,23 @@ class Schedule:
         plan: SchedulePlan | str | Path | None = None,
         slots: int = 2,
         time_scale: float = 1.0,
+        cores: str = "share",
     ):
+        board = board_for(board, cores)
         self._pipelines: dict[str, Pipeline] = {}
         given = _given(networks)
         self.plan = plan = _plan(given, board) if plan is None else _with_names(plan, given)
-        units = SharedUnits()
+        units, self._lease = SharedUnits(), Lease(cores)
         try:
-            for name, one in given.items():
-                place = Place(units, plan.rates[name], plan.demands[name].priority, plan.beside(name))
-                options = {"profile": one.profile, "input": one.input, "slots": slots, "time_scale": time_scale}
-                self._pipelines[name] = _Placed(place, one.graph, plan.plans[name], board, **options)
+            if board.model is None:
+                components = chain.from_iterable(chain(*board.units(one)) for one in plan.plans.values())
+                self._lease.hold("all", components, ", ".join(f"{name} on {one}" for name, one in plan.plans.items()))
+            with self._lease.covers():
+                for name, one in given.items():
+                    place = Place(units, plan.rates[name], plan.demands[name].priority, plan.beside(name))
+                    options = {"profile": one.profile, "input": one.input, "slots": slots, "time_scale": time_scale}
+                    own = _Placed(place, one.graph, plan.plans[name], board, cores=cores, **options)
+                    self._pipelines[name] = own
         except BaseException:
             self.close()
             raise
@@ -109,6 +126,7 @@ class Schedule:
         """Closes the pipeline of each network. Safe to call twice."""
         for pipe in self._pipelines.values():
             pipe.close()
+        self._lease.close()
 
     def __enter__(self) -> Schedule:
         return self

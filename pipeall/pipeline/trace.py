@@ -10,15 +10,27 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
+from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ..arguments import is_switch, refused
+from ..arguments import path as as_path
 from ..files import write_text
 from ..graph.ir import Graph
 from .devices.device import Algorithm
 from .stats import NO_GROUPS, groups_text
+
+
+def trace_of(name: str, value: Any) -> bool | Path:
+    """A rule: True, False, or the path of a file that can be written."""
+    if is_switch(value):
+        return bool(value)
+    if not isinstance(value, str | PathLike) or not (path := as_path(name, value)).parent.is_dir():
+        raise refused(name, "True, False or a path in a folder that exists", value)
+    return path
 
 
 @dataclass(frozen=True, slots=True, eq=False)

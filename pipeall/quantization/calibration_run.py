@@ -17,6 +17,8 @@ from ..files import naming
 from ..graph.ir import Graph
 from ..graph.passes.int8 import to_int8
 from ..journal import Journal
+from ..pipeline.boards.board import Board
+from ..pipeline.lease import leased
 from ..progress import Progress, silent
 from .calibrate import Arrays, channel_maxima, histograms_of, mean_errors, outputs_of
 from .compare import Agreement, Comparison, compare
@@ -110,7 +112,9 @@ class CalibrationRun:
         def measure() -> Vectors:
             floats = outputs_of(graph, self.samples, "floats", self.progress)
             quantized = outputs_of(config.resolve().build(), self.samples, "integers", self.progress)
-            return {"": compare(graph, floats, quantized, agreement).vector}
+            board = Board.detect()
+            with leased(board, [board.default_component], f"{graph.name} beside its integers"):
+                return {"": compare(graph, floats, quantized, agreement).vector}
 
         vectors = self._recorded("comparison", {"": Comparison.size(graph)}, measure)
         return Comparison.of(graph, vectors[""])

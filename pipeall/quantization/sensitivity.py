@@ -11,6 +11,7 @@ from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.engine import Engine
+from ..pipeline.lease import WRONG, leased
 from ..pipeline.measuring.layers import step_times
 from ..progress import Progress
 from .calibrate import Arrays, with_logits
@@ -74,7 +75,11 @@ class LayerTimes:
 def frame_times(graph: Graph, quantized: Graph, frame: Arrays) -> tuple[float, float]:
     """Median ms of a frame in both networks, which take turns, on the first CPU, all its cores."""
     board, unit = _first_cpu()
-    with Engine(graph, unit, board=board) as floats, Engine(quantized, unit, board=board) as integers:
+    with (
+        leased(board, [unit], f"{graph.name} beside its integers", effect=WRONG),
+        Engine(graph, unit, board=board) as floats,
+        Engine(quantized, unit, board=board) as integers,
+    ):
         ms: tuple[list[float], list[float]] = [], []
         end = perf_counter() + SECONDS
         while len(ms[0]) < 3 or perf_counter() < end:

@@ -13,6 +13,7 @@ from ...graph.ir import Graph
 from ...pipeline.boards import machine
 from ...pipeline.boards.board import Board
 from ...pipeline.boards.default_units import default_units, with_some_cores
+from ...pipeline.lease import WRONG, leased
 from ...pipeline.measuring.comparison import averages, compare_modes
 from ...pipeline.measuring.trial import compare
 from ...pipeline.planning.plan import Plan
@@ -22,6 +23,7 @@ from ..model_argument import Finer, load_model
 from ..options import (
     Command,
     board_option,
+    cores_option,
     file_option,
     finer_option,
     json_option,
@@ -42,6 +44,7 @@ NETS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")  # o
     "--seconds", help="How long each part of a profile, and each plan at each load, runs; default 2, with --board 4."
 )
 @click.option("--turns", type=click.IntRange(1), help="Of each plan, within --seconds; default 5, with --board 1.")
+@cores_option("share", "refuse")
 @board_option
 @positive_option("--time-scale", help="With --board: run so many times as slow; default 1.")
 @file_option("--plot", help="Draw throughput and latency as PNG.")
@@ -54,6 +57,7 @@ def bench(
     components: str | None,
     seconds: float | None,
     turns: int | None,
+    cores: str,
     board: str | None,
     time_scale: float | None,
     plot: str | None,
@@ -92,7 +96,8 @@ def bench(
     seconds, turns = seconds or (4.0 if board else 2.0), turns or (1 if board else 5)
     host = Board.detect() if board else there
     about = machine.describe(host) | {"before": machine.state(host)}
-    runs, notes = _compared(graphs, there, names, seconds, turns, time_scale)
+    with leased(there, names, ", ".join(graphs), cores, WRONG):
+        runs, notes = _compared(graphs, there, names, seconds, turns, time_scale)
     about |= {"after": machine.state(host), "seconds": seconds, "turns": turns}
     about |= {"board": there.model.name if board else None, "time_scale": time_scale}
     with ExitStack() as files:  # after what is printed, which is not lost where they cannot be written

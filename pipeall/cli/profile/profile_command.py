@@ -14,14 +14,16 @@ from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.onnx.read.inputs import Shapes
 from ...pipeline.boards.board import Board
-from ...pipeline.boards.default_units import real_components
+from ...pipeline.boards.default_units import default_units, real_components
 from ...pipeline.boards.models.board_model import BoardModel
 from ...pipeline.boards.profile_cache import measured_on
+from ...pipeline.lease import WRONG, leased
 from ...pipeline.planning.profile import Profile, UnitTimes
 from ..default_group import DEFAULT, DefaultGroup
 from ..model_argument import Finer, load_model
 from ..options import (
     board_option,
+    cores_option,
     export_option,
     file_option,
     json_option,
@@ -65,6 +67,7 @@ def profile() -> None:
 @units_option
 @profile_seconds_option
 @click.option("--again", is_flag=True, help="Measure all of it, whatever --output has.")
+@cores_option("share", "refuse")
 @board_option
 @file_option("--save-board", help="Also write a board model of this machine, for --board.")
 @export_option
@@ -76,6 +79,7 @@ def profile_model(
     units: str | None,
     seconds: float | None,
     again: bool,
+    cores: str,
     board: str | None,
     save_board: str | None,
     export_tuning: str | None,
@@ -93,7 +97,9 @@ def profile_model(
     names = unit_names(units) or (real_components(there) if save_board else None)
     graphs = [load_model(model, input_shape, finer) for model in models]
     paths = _files(output, graphs)
-    profiles = _profiles(graphs, there, names, seconds, paths, again)
+    about = ", ".join(graph.name for graph in graphs)
+    with leased(there, names or default_units(there), about, cores, WRONG):
+        profiles = _profiles(graphs, there, names, seconds, paths, again)
     with ExitStack() as files:  # after what is printed, which is not lost where they cannot be written
         for measured_profile, path in zip(profiles, paths, strict=True):
             if path:

@@ -11,6 +11,7 @@ from ...graph.ir import Graph
 from ...graph.onnx.read.inputs import Shapes
 from ...pipeline.boards.board import Board
 from ...pipeline.devices.device import Component, Tuned
+from ...pipeline.lease import WRONG, leased
 from .. import complete
 from ..model_argument import Finer, load_model
 from ..options import Command, export_option, json_option, model_options, models_argument
@@ -40,8 +41,11 @@ def tune(
 
     The fastest ones are used from then on.
     """
-    component = Board.detect().component(unit)
-    _show_tuning([load_model(model, input_shape, finer) for model in models], component, as_json)
+    board = Board.detect()
+    component = board.component(unit)
+    graphs = [load_model(model, input_shape, finer) for model in models]
+    with leased(board, [unit], ", ".join(graph.name for graph in graphs), effect=WRONG):
+        _show_tuning(graphs, component, as_json)
     if export_tuning:
         write_tuning(export_tuning, as_json)
 

@@ -20,6 +20,7 @@ from ...media.draw import Drawing
 from ...pipeline.boards.board import Board
 from ...pipeline.boards.machine import describe
 from ...pipeline.boards.profile_cache import measured_on
+from ...pipeline.lease import CORES, board_for
 from ...pipeline.live import DROPS
 from ...pipeline.pipeline import Pipeline
 from ...pipeline.planning.operating_points import Clocks, clocks_text
@@ -28,7 +29,18 @@ from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.rings import MAX_SLOTS
 from .. import complete
 from ..model_argument import ZOO, Finer
-from ..options import Command, Written, file_option, given, json_option, model_argument, model_options, together, under
+from ..options import (
+    Command,
+    Written,
+    cores_option,
+    file_option,
+    given,
+    json_option,
+    model_argument,
+    model_options,
+    together,
+    under,
+)
 from ..output import print_json_line, tell
 from ..picture_options import TASK, picture_options, pixels_given, read_model, task_options
 from ..plans import chosen_plan, plan_option
@@ -68,6 +80,7 @@ from .run_text import Shown, print_figures, print_line
 @under(
     "The pipeline",
     plan_option("peak, parallel, G-B-L (equal MACs), G-B-L:3,5, Bx2-L:3 or a .json."),
+    cores_option(*CORES),
     click.option("--slots", type=click.IntRange(1, MAX_SLOTS), default=2, show_default=True, help="Per hand-over."),
     click.option(
         "--rebalance",
@@ -90,6 +103,7 @@ def run(
     view: str | None,
     repeat: int,
     plan: str | None,
+    cores: str,
     slots: int,
     rebalance: str | None,
     trace: str | None,
@@ -108,9 +122,8 @@ def run(
     pipeall run squeezenet1.1.onnx photos/ --labels synset_words.txt
     pipeall run net.onnx cat.jpg --preprocess caffe --plan G-B-L:3,5
 
-    A SOURCE is a photo, a folder of photos, a video file, camera:0 (or camera:0:1280x720; camera: lists them), or
-    rtsp://... The default plan is the fastest by the network's profile, or one of equal MACs; for one photo, the
-    fastest component. SIGHUP reads model and plan again.
+    A SOURCE is a photo, folder, video, rtsp://... or camera:0:1280x720 (camera: lists them). The default plan is the
+    fastest by profile, or of equal MACs. SIGHUP reads model and plan again.
     """
     if sources.CAMERAS in words:
         for line in camera.table():
@@ -118,7 +131,7 @@ def run(
         return
     inputs = sources.find(words, recursive)
     _check_apart(trace, [model, *(source.name for source in inputs)])
-    pixels, board = pixels_given(reading), Board.detect()
+    pixels, board = pixels_given(reading), board_for(Board.detect(), cores)
     drop = drop or ("oldest" if any(source.kind == "live" for source in inputs) else "none")
     frames = sources.Frames(inputs, repeat, None if strict else tell, paced=drop == "oldest")
 
@@ -131,7 +144,7 @@ def run(
         open_files.enter_context(_clocks(board, first, apply))
         outputs: list[HandOn] = [open_files.enter_context(Drawing(draw, inputs))] if draw else []
         page = open_files.enter_context(LivePage(view)) if view else None
-        options = {"slots": slots, "trace": trace or False, "realtime": realtime}
+        options = {"slots": slots, "trace": trace or False, "realtime": realtime, "cores": cores}
         pipe = _pipeline(graph, first, board, rebalance, input=read.fed(frames.layout), **options)
         if page is not None:
             page.pipe = pipe

@@ -14,6 +14,7 @@ from ...files import same_file
 from ...pipeline.boards.board import Board
 from ...pipeline.boards.default_plan import known_times
 from ...pipeline.boards.machine import describe
+from ...pipeline.lease import CORES, board_for
 from ...pipeline.live import LiveResult
 from ...pipeline.planning.predict import predict
 from ...pipeline.planning.profile import Profile
@@ -22,7 +23,7 @@ from ...pipeline.planning.simulate_schedule import ScheduleSimulation, simulate_
 from ...pipeline.schedule import Schedule, planned
 from .. import complete
 from ..model_argument import ZOO
-from ..options import Command, file_option, json_option
+from ..options import Command, cores_option, file_option, json_option
 from ..output import print_json, print_json_line, tell
 from ..plans import load_board, read_plan, times_lines
 from ..tables import print_text
@@ -42,8 +43,11 @@ SECONDS, FRAMES = 10.0, 50_000  # that a dry run simulates at most
 @file_option("--save", help="Write the schedule plan.")
 @click.option("--dry-run", is_flag=True, help="Show the plan, and what it would do in a simulation; run nothing.")
 @click.option("--view", metavar="[HOST:]PORT", help="Serve a live page here; with HOST, to the network behind a token.")
+@cores_option(*CORES)
 @json_option
-def schedule(path: str, plan: str | None, save: str | None, dry_run: bool, view: str | None, as_json: bool) -> None:
+def schedule(
+    path: str, plan: str | None, save: str | None, dry_run: bool, view: str | None, cores: str, as_json: bool
+) -> None:
     """Run several networks at once, as a file says.
 
     \b
@@ -70,7 +74,7 @@ def schedule(path: str, plan: str | None, save: str | None, dry_run: bool, view:
     Other keys are those of the options of pipeall run, such as labels and threshold.
     """
     file = ScheduleFile.load(path)
-    board = load_board(file.board)
+    board = board_for(load_board(file.board), cores)
     networks = read_networks(file)
     the_plan = _planned(file, networks, board, plan)
     if save:
@@ -78,7 +82,7 @@ def schedule(path: str, plan: str | None, save: str | None, dry_run: bool, view:
     if dry_run:
         _show_plan(networks, the_plan, board, as_json)
         return
-    _run(file, networks, the_plan, board, view, as_json)
+    _run(file, networks, the_plan, board, view, cores, as_json)
 
 
 def _planned(file: ScheduleFile, networks: Mapping[str, Network], board: Board, plan: str | None) -> SchedulePlan:
@@ -126,6 +130,7 @@ def _run(
     plan: SchedulePlan,
     board: Board,
     view: str | None,
+    cores: str,
     as_json: bool,
 ) -> None:
     sources = Sources(file, tell)
@@ -138,7 +143,7 @@ def _run(
         if file.output:
             shows.append(opened.enter_context(Written(file.output, f"{file.path}: output")))
         page = opened.enter_context(SchedulePage(view, networks)) if view else None
-        run = ScheduleRun(opened.enter_context(Schedule(entries, board, plan)), networks, sources)
+        run = ScheduleRun(opened.enter_context(Schedule(entries, board, plan, cores=cores)), networks, sources)
         if page is not None:
             page.run = run
             shows.append(page.add)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -49,6 +50,7 @@ class Board:
         self._present = {name: Component(name, device) for name, device in devices.items()}
         self._clusters = () if model else tuple(device.cluster for device in devices.values())
         self._gpu = gpu
+        self._held: Mapping[int | str, str] = {}
         self.model = model
 
     @classmethod
@@ -130,6 +132,29 @@ class Board:
             (), gpu=False, model=BoardModel.load(name if library == "pipeall" else f"{path('name', name)}-{library}")
         )
 
+    def without(self, held: Mapping[int | str, str]) -> Board:
+        """This machine without some cores and devices.
+
+        Parameters
+        ----------
+        held
+            Ids of cores and names of devices, as ``Device.resources`` has them, and who holds each: the error for a
+            component that is gone says that.
+
+        Returns
+        -------
+        Board
+            What is left of the components, under the same names.
+        """
+        left = (
+            replace(cluster, cores=cores)
+            for cluster in self._clusters
+            if (cores := tuple(core for core in cluster.cores if core not in held))
+        )
+        board = Board(left, self._gpu)
+        board._held = self._held | held
+        return board
+
     @property
     def components(self) -> Mapping[str, Component]:
         """All components by name: clusters fastest first, then the chosen OpenCL device and other GPUs."""
@@ -145,7 +170,7 @@ class Board:
     @property
     def default_component(self) -> str:
         """The default unit of a whole network: all cores where they are equal, else the fastest cluster."""
-        return self.all_cores or next(iter(self._present))
+        return self.all_cores or next(iter(self._present or self.components))
 
     def __repr__(self) -> str:
         known = dict(self._present)
@@ -269,8 +294,14 @@ class Board:
                     others |= {name: Component(name, one) for name, one in detect(device).items()}
                 except (MissingExtraError, DeviceError) as error:
                     missing[device] = str(error)
-        for name, component in others.items():
-            log.debug("%s: %s", name, component.description)
+        for name, component in [*others.items()]:
+            if holder := next(filter(None, map(self._held.get, component.device.resources)), None):
+                del others[name]
+                missing[traits_of(name).device] = f"held by {holder}"
+            else:
+                log.debug("%s: %s", name, component.description)
+        if cores := [resource for resource in self._held if isinstance(resource, int)]:
+            missing[CPU] = f"held by {' and '.join(dict.fromkeys(map(self._held.get, cores)))}"
         for device, why in missing.items():
             log.debug("no %s device: %s", device, why)
         return others, missing

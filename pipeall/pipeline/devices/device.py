@@ -115,6 +115,11 @@ class Device(ABC):
         """One line for people."""
 
     @property
+    def resources(self) -> tuple[int | str, ...]:
+        """What two programs would share if both ran on it: ids of its cores, or its own name."""
+        return self.cores or (self.description,)
+
+    @property
     def computes_with(self) -> str:
         """Its instruction sets, or number formats, for people."""
         return self.precision

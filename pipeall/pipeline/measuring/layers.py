@@ -22,6 +22,7 @@ from ...graph.partition import subgraph
 from ...steps import Step, Strided, View, is_depthwise, item_bytes
 from ..boards.board import Board
 from ..devices.device import Algorithm, Component
+from ..lease import WRONG, leased
 from ..pipeline import Pipeline
 from ..planning.plan import Plan
 from .trial import for_seconds, random_frame
@@ -205,7 +206,10 @@ def step_times(
 ) -> list[tuple[Step, Algorithm | None, float]]:
     """Each step of the whole network, what it was computed by, and its median in ms; errors as ``layer_times``."""
     part, plan = _component(board, unit), Plan.single(unit)
-    with Pipeline(graph, plan, board, trace=True) as pipe:
+    with (
+        leased(board, [unit], f"{graph.name}'s layers", effect=WRONG),
+        Pipeline(graph, plan, board, trace=True) as pipe,
+    ):
         deque(pipe.map(for_seconds(pipe, random_frame(graph), seconds, WARM_UP + LEAST)), maxlen=0)
     (trace,) = pipe.trace
     ms = np.median(np.diff(trace.marks[WARM_UP:], axis=1), axis=0) / 1e6

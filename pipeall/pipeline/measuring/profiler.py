@@ -30,6 +30,7 @@ from ..boards.default_units import default_units
 from ..boards.profile_cache import store
 from ..devices.device import unsupported_groups
 from ..lane import LOG_FRAMES
+from ..lease import WRONG, leased
 from ..pipeline import Pipeline
 from ..planning.plan import Plan
 from ..planning.profile import Factors, Profile, UnitTimes, crossing_bytes, profile_of
@@ -118,18 +119,19 @@ def profile(
         kept.check_network(graph)
         current, about = kept, about | {"earlier": dict(kept.about)}
     parts, others, begin = list(missing_parts(graph, board, names, current)), [], time.monotonic()
-    for done, (what, measure) in enumerate(parts):
-        progress(what, done, len(parts))
-        part_s = part_seconds(time.monotonic() - begin, len(parts) - done) if seconds is None else seconds
-        if part_s < most_s:
-            about["shortest_s"] = min(part_s, about.get("shortest_s", part_s))
-        with BackgroundLoad() as beside:
-            current = measure(current, part_s)
-        others += [] if beside.cores is None else [beside.cores]
-        current = replace(
-            current, about=about | {"after": machine.state(board), "others_cores": max(others, default=None)}
-        )
-        checkpoint(current)
+    with leased(board, names, f"{graph.name}'s profile", effect=WRONG):
+        for done, (what, measure) in enumerate(parts):
+            progress(what, done, len(parts))
+            part_s = part_seconds(time.monotonic() - begin, len(parts) - done) if seconds is None else seconds
+            if part_s < most_s:
+                about["shortest_s"] = min(part_s, about.get("shortest_s", part_s))
+            with BackgroundLoad() as beside:
+                current = measure(current, part_s)
+            others += [] if beside.cores is None else [beside.cores]
+            current = replace(
+                current, about=about | {"after": machine.state(board), "others_cores": max(others, default=None)}
+            )
+            checkpoint(current)
     store(current, graph, board)
     return current
 

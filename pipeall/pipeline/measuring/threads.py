@@ -12,6 +12,7 @@ from ...graph.ir import Graph
 from ...progress import Progress, silent
 from ..boards.board import Board
 from ..engine import Engine
+from ..lease import WRONG, leased
 from .trial import random_frame
 
 TURNS = 3  # of every number of threads, one after the other: clocks and other programs change
@@ -25,7 +26,7 @@ def one_cluster() -> Board:
 def engine_times(graph: Graph, board: Board, seconds: float, progress: Progress = silent) -> dict[int, list[float]]:
     """``thread_times`` of frames through an engine of each number of threads."""
     frame = random_frame(graph)
-    with ExitStack() as stack:
+    with leased(board, ["big"], f"{graph.name} by number of threads", effect=WRONG), ExitStack() as stack:
         calls: dict[int, Callable[[], object]] = {}
         for count in range(1, len(board.component("big").device.cores) + 1):
             engine = Engine(graph, "big", board, count)

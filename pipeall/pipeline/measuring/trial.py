@@ -18,6 +18,7 @@ from ...graph.passes.picture_input import pictures_of
 from ...picture import EXAMPLE_WORDS
 from ...progress import Progress, silent
 from ..boards.board import Board
+from ..lease import WRONG, leased
 from ..pipeline import Frame, Pipeline
 from ..planning.plan import Plan
 from ..stats import NO_GROUPS, StageStats, Stats
@@ -127,7 +128,8 @@ def compare(
     measured: list[list[Stats]] = [[] for _ in plans]
     others: list[list[float]] = [[] for _ in plans]
     done = 0
-    with ExitStack() as stack:
+    units = {unit for plan in plans for unit in plan.units}
+    with leased(board, units, f"{graph.name}, {what}", effect=WRONG), ExitStack() as stack:
         pipes = []
         for plan in plans:
             depth = 1 if plan in singly else None if queue else 0

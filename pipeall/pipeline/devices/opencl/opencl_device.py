@@ -79,6 +79,10 @@ class OpenCl(Device):
         return str(self.info)
 
     @property
+    def resources(self) -> tuple[str, ...]:
+        return (f"{self.info.index}: {self.info}",)
+
+    @property
     def computes_with(self) -> str:
         return "fp32 fp16" if self.info.fp16 else "fp32"
 
