@@ -118,6 +118,19 @@ def test_files_keep_points_and_clocks(tmp_path):
         Plan.load(tmp_path / "plan.json")
 
 
+def test_limits_that_no_plan_keeps_together_are_told():
+    """The least latency is that of plans at the rate, at the highest clocks."""
+    profile = powered(0)
+    tops = [c.prediction for c in all_choices(replace(profile, points={})) if possible(c)]
+    rate = 0.9 * max(p.fps for p in tops)
+    least = min(p.latency_ms for p in tops if p.fps >= rate)
+    assert least > min(p.latency_ms for p in tops)
+    with pytest.raises(ArgumentError, match=rf"max_latency_ms: expected at least {least:.3f}, the least .* FPS; got"):
+        search(chain(5), profile, "energy", min_fps=rate, max_latency_ms=0.99 * least, clocks=True)
+    with pytest.raises(ArgumentError, match="min_fps: expected at most"):
+        search(chain(5), profile, "energy", min_fps=2 * rate, max_latency_ms=1e9, clocks=True)
+
+
 def test_what_cannot_be_chosen_is_refused():
     profile = powered(0)
     with pytest.raises(ArgumentError, match="clocks: expected objective 'energy', got 'throughput'"):

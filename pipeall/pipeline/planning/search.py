@@ -164,9 +164,10 @@ def search(
         other under way, also with units that serve several stages, and where groups are branches (``in_branches``) with
         these side by side; with ``min_fps`` of frames that come at that rate,
         at full load where one comes before another is done. "energy": least energy of a frame, at the plan's own full
-        rate; with ``min_fps`` at just that rate, which a faster plan keeps by waiting (``PredictedPlan.energy_mj``).
+        rate; with ``min_fps`` at just that rate, which a faster plan keeps by waiting (``PredictedPlan.energy_mj``);
+        with at most ``max_latency_ms``, then exact for up to three units at once.
     max_latency_ms, min_fps
-        The limit of the objective, if it has one.
+        The limits of the objective, if it has any.
     max_memory_mb, memory
         The most that a plan may take, in MB, and the bytes that a plan takes: a function, such as the sum over
         ``footprint``. It is asked for the best 100 at most. Ranked plans tell their memory.
@@ -352,10 +353,14 @@ def _no_plan(
 ) -> ArgumentError:
     """Why no plan is possible: the limit, or the groups that cannot be run."""
     if goal.max_latency_ms is not None:
-        least = min(choice.prediction.latency_ms for choice in search(graph, profile, units=names, cores=cores).pareto)
-        return ArgumentError(
-            f"max_latency_ms: expected at least {least:.3f}, the least of any plan; got {goal.max_latency_ms}"
-        )
+        front = [choice.prediction for choice in search(graph, profile, units=names, cores=cores).pareto]
+        latencies = [one.latency_ms for one in front if one.fps >= (goal.min_fps or 0.0)]
+        if latencies:
+            rate = f" at {goal.min_fps} FPS" if goal.min_fps else ""
+            return ArgumentError(
+                f"max_latency_ms: expected at least {min(latencies):.3f}, the least of any plan{rate}; "
+                f"got {goal.max_latency_ms}"
+            )
     if goal.min_fps is not None:
         most = search(graph, profile, units=names, cores=cores, top=1, plans="pipelines").ranked[0].prediction.fps
         return ArgumentError(f"min_fps: expected at most {most:.3f}, the most of any plan; got {goal.min_fps}")
