@@ -84,6 +84,14 @@ CONV = (
     _conv(16, 17, (13, 12), 3, stride=(2, 1), pads=(1, 0, 1, 2)),
     _conv(16, 17, (12, 13), 3, dilation=2, pads=2),
     _conv(7, 8, (12, 13), 3, dilation=(1, 3), stride=2, pads=(1, 3, 1, 3)),
+    # taps that see padding alone: regions with fewer of them
+    _conv(50, 40, (9, 8), 3, dilation=4, pads=4),
+    _conv(50, 40, (9, 8), 3, dilation=7, pads=7, note="one pixel has all taps"),
+    _conv(50, 33, (11, 12), 3, dilation=(5, 6), stride=(2, 1), pads=(5, 6, 4, 7), note="asymmetric regions"),
+    _conv(100, 20, (10, 9), 3, dilation=9, pads=9, groups=2, note="the middle tap alone"),
+    _conv(50, 20, (4, 5), 3, dilation=9, pads=(20, 9, 9, 20), note="regions without taps"),
+    _conv(50, 40, (1, 40), (1, 3), dilation=(1, 25), pads=(0, 25, 0, 25), note="regions of a line"),
+    _conv(50, 8, (7, 6), 5, dilation=3, pads=6, note="more spans than are told apart"),
     _conv(16, 1000, 1, 1, note="classifier"),
     _conv(8, 12, (6, 5), (6, 5), note="kernel = input"),
     # more channels than a block of the sum (320) on more rows than a tile: several taps, each in parts

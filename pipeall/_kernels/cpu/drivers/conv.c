@@ -17,6 +17,7 @@
 #include "../simd/half.h"
 #include "gemm.h"
 #include "indirection.h"
+#include "regions.h"
 
 enum {
     MC = 104,      /* rows per chunk at most: 104 rows of KC floats are about half of a 512 KB L2 */
@@ -36,15 +37,15 @@ static int64_t sums_bytes(const pa_conv_op *p) {
 static void multiply_f32(const context *ctx, const chunk *t, const pa_tiling *tiling, const float *const *pointers) {
     const pa_conv_op *p = ctx->conv;
     const int64_t taps = taps_of(p), k = k_of(p), nr = p->kernel->nr, b_step = taps * k * nr >> p->f16_weights;
-    const float *b = (const float *)p->weight + t->panel * b_step, *r = p->silu ? NULL : (const float *)ctx->residual;
+    const float *b = (const float *)p->weight + t->panel * b_step + (p->tap * k * nr >> p->f16_weights), *r = p->silu ? NULL : (const float *)ctx->residual;
     const pa_panels panels = {p->kernel, t->columns, b_step, nr, p->kc};
     pa_gemm_f32_panels(&panels, &(pa_gemm_args){
-        .taps = (int32_t)taps,
+        .taps = (int32_t)(p->live_taps ? p->live_taps : taps),
         .far = !p->tap_rows && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR,
         .tiling = *tiling,
         .k = k,
         .a_step = taps * p->kernel->mr,
-        .a = pointers,
+        .a = pointers + p->tap * p->kernel->mr,
         .b = b,
         .bias = (const float *)p->bias + t->panel * nr,
         .next = b,
@@ -61,16 +62,16 @@ static void multiply_f16(const context *ctx, const chunk *t, const pa_tiling *ti
                          uint16_t *sums) {
     const pa_conv_op *p = ctx->conv;
     const int64_t taps = taps_of(p), k = k_of(p), nr = p->kernel->nr, b_step = taps * k * nr;
-    const uint16_t *b = (const uint16_t *)p->weight + t->panel * b_step, *r = p->silu ? NULL : (const uint16_t *)ctx->residual;
+    const uint16_t *b = (const uint16_t *)p->weight + t->panel * b_step + p->tap * k * nr, *r = p->silu ? NULL : (const uint16_t *)ctx->residual;
     const pa_panels panels = {p->kernel, t->columns, b_step, nr, p->kc};
     pa_gemm_f16_panels(&panels, &(pa_gemm_f16_args){
-        .taps = (int32_t)taps,
+        .taps = (int32_t)(p->live_taps ? p->live_taps : taps),
         .first = 1,
         .last = 1,
         .tiling = *tiling,
         .k = k,
         .a_step = taps * p->kernel->mr,
-        .a = pointers,
+        .a = pointers + p->tap * p->kernel->mr,
         .b = b,
         .next = b,
         .sums = sums,
@@ -91,7 +92,7 @@ static void conv_pieces(const void *arg, int64_t first, int64_t end, int thread)
     const chunk t = chunk_at(ctx, first, end);
     if (!t.columns) return;
     const pa_tiling tiling = pa_tiling_of(t.rows, p->kernel->mr);
-    char *scratch = ctx->scratch + thread * p->scratch_bytes;
+    char *scratch = ctx->scratch + thread * p->thread_bytes;
     const void *pointers = scratch + sums_bytes(p);
     point(p, ctx->src + t.group * channel_bytes(p), t.row0, &tiling, (const char **)pointers);
     if (is_f16(p))
@@ -117,12 +118,20 @@ void pa_conv_plan(pa_conv_op *p, int threads) {
         p->row_block = ceil_div(rows, ceil_div(rows, MC));
         p->panel_block = ceil_div(panels_of(p), ceil_div(wanted, row_blocks));
     }
-    p->scratch_bytes = round_up(sums_bytes(p) + pointer_bytes(p) + gathered_bytes(p), 64);
+    p->thread_bytes = round_up(sums_bytes(p) + pointer_bytes(p) + gathered_bytes(p), 64);
+    p->beside_bytes = region_bytes(p);
+    p->scratch_bytes = p->thread_bytes + round_up(ceil_div(max64(p->beside_bytes, 0), threads), 64);
 }
 
 void pa_conv_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_conv_op *p = op;
-    run_chunks(p, p, p->item_bytes, bases, scratch, team, conv_pieces);
+    context ctx = context_of(p, p, p->item_bytes, bases, scratch);
+    if (p->beside_bytes < 0) {
+        run_chunks(&ctx, team, conv_pieces);
+        return;
+    }
+    ctx.scratch += p->beside_bytes;
+    run_regions(p, &ctx, scratch, team, conv_pieces);
 }
 
 PA_INLINE void store(void *to, int64_t at, float value, const int half) {

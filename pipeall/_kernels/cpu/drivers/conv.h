@@ -26,7 +26,10 @@ typedef struct pa_conv_op {
     /* set by plan */
     int32_t tap_rows; /* A tap is one contiguous run of the input. 1: a row of the kernel; kh: the whole window; 0: a pixel */
     int64_t row_block, panel_block; /* of a chunk */
-    int64_t scratch_bytes;          /* per thread */
+    int32_t tap, live_taps;         /* of a region: its first tap, and how many from it on; 0: all (regions.h) */
+    int64_t thread_bytes;           /* of a thread's own scratch */
+    int64_t beside_bytes;           /* of all, for regions of the output before it; -1: the output is one region */
+    int64_t scratch_bytes;          /* per thread, of both */
 } pa_conv_op;
 
 /* Fills the last members from the rest, for a team of `threads`. */

@@ -81,7 +81,8 @@ void pa_conv_s8_plan(pa_conv_s8_op *op, int threads) {
 
 void pa_conv_s8_step(const void *args, void *const *bases, void *scratch, pa_team *team) {
     const pa_conv_s8_op *op = args;
-    run_chunks(op, &op->conv, dst_bytes(op), bases, scratch, team, conv_pieces);
+    const context ctx = context_of(op, &op->conv, dst_bytes(op), bases, scratch);
+    run_chunks(&ctx, team, conv_pieces);
 }
 
 int64_t pa_conv_s8_packed_bytes(const pa_conv_s8_op *op) {

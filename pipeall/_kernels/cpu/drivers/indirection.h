@@ -287,9 +287,8 @@ static inline int few_channels(const pa_conv_op *p) {
 }
 
 /* dst_bytes: of an element of dst. */
-static inline void run_chunks(const void *op, const pa_conv_op *p, int64_t dst_bytes, void *const *bases, void *scratch,
-                       pa_team *team, pa_piece_fn run) {
-    const context ctx = {
+static inline context context_of(const void *op, const pa_conv_op *p, int64_t dst_bytes, void *const *bases, void *scratch) {
+    return (context){
         .op = op,
         .conv = p,
         .src = pa_view_at(&p->src, bases, p->item_bytes),
@@ -299,8 +298,12 @@ static inline void run_chunks(const void *op, const pa_conv_op *p, int64_t dst_b
         .panel_blocks = ceil_div(panels_of(p), p->panel_block),
         .panels = panels_of(p),
     };
+}
+
+static inline void run_chunks(const context *ctx, pa_team *team, pa_piece_fn run) {
+    const pa_conv_op *p = ctx->conv;
     const int64_t row_blocks = ceil_div((int64_t)p->dst.h * p->dst.w, p->row_block);
-    pa_team_run_pieces(team, run, &ctx, row_blocks * ctx.panel_blocks * p->groups, p->panel_block);
+    pa_team_run_pieces(team, run, ctx, row_blocks * ctx->panel_blocks * p->groups, p->panel_block);
 }
 
 #endif
