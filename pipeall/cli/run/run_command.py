@@ -126,9 +126,7 @@ def run(
     fastest by profile, or of equal MACs. SIGHUP reads model and plan again.
     """
     if sources.CAMERAS in words:
-        for line in camera.table():
-            print_text(line)
-        return
+        return _list_cameras()
     inputs = sources.find(words, recursive)
     _check_apart(trace, [model, *(source.name for source in inputs)])
     pixels, board = pixels_given(reading), board_for(Board.detect(), cores)
@@ -155,6 +153,11 @@ def run(
         if model in ZOO and not as_json:
             print_text(f"{model} of the zoo has random weights: what it sees means nothing, its speed does.")
         _end(ran, board, _about(model, first, board, ran) if as_json else None)  # before a full disk may refuse files
+
+
+def _list_cameras() -> None:
+    for line in camera.table():
+        print_text(line)
 
 
 def _check_apart(trace: str | None, read: list[str]) -> None:
