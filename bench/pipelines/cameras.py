@@ -6,9 +6,8 @@
 The network runs on an emulated A311D, whose time is stretched until it makes ``pipeline-fps``. After a third
 of the time one camera gives nothing for a sixth of it, and comes back. A frame's delay is from capture to result;
 ``bound`` is 1.3 times the delay of a frame that nobody disturbs, and the time between two frames of a camera.
-``grown``: resident memory at the end of the phase, less that after a quarter of all. For 100,000 frames in
-minutes multiply both rates: ``--network tiny --camera-fps 300 --pipeline-fps 400 --seconds 260``. Tiny is one that
-computes next to nothing.
+``grown``: resident memory at the end of a phase, less that after the first one. For 100,000 frames in minutes multiply
+both rates: ``--network tiny --camera-fps 150 --pipeline-fps 200 --seconds 560``. Tiny computes next to nothing.
 """
 
 import argparse
@@ -41,20 +40,19 @@ def camera(x: np.ndarray, fps: float, seconds: float, away: tuple[float, float])
 
 def watch(pipe: Pipeline, stream: Stream, given: argparse.Namespace, bound_ms: float, record: Record) -> None:
     """Takes what comes, and adds a row for each camera at the end of each phase."""
-    begin, since, resident = time.monotonic(), pipe.snapshot(), 0
+    begin, since = time.monotonic(), pipe.snapshot()
+    resident = grown = None
     for phase, until in PHASES.items():
-        part = 0.0
-        while part < until and next(stream, None):
-            part = (time.monotonic() - begin) / given.seconds
-            if part > 0.25 and not resident:
-                resident = resident_bytes()
-        grown = (resident_bytes() - resident) / 1e6
+        while time.monotonic() - begin < until * given.seconds and next(stream, None):
+            pass
+        if resident is not None:
+            grown = (resident_bytes() - resident) / 1e6
         taking = given.cameras - (phase == "one away")
         for name, of in pipe.stats(since).sources.items():
             share = None if taking < given.cameras and name == "0" else given.pipeline_fps / taking
             delays = of.live_p50_ms, of.live_p95_ms, bound_ms
             record.add(phase, name, of.frames, of.fps, share, of.dropped, *delays, grown)
-        since = pipe.snapshot()
+        since, resident = pipe.snapshot(), resident or resident_bytes()
 
 
 def main() -> None:

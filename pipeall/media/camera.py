@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -89,14 +89,22 @@ def chosen(device: Device, name: str, size: tuple[int, int] | None) -> Layout:
     """The format that gives most images a second of this size, by what the camera says; else the one that it is set to,
     else one that needs no decoding. Raises ArgumentError where none can be read."""
     present, offered = device.layout(), device.formats()
-    known = [fourcc for fourcc in offered if fourcc in (RAW | CODED)]
-    if not known:
-        raise ArgumentError(f"{name}: expected a format such as NV12, YUYV or MJPG, got {' '.join(offered)}; {SENSOR}")
-    if size is None and present.fourcc in known:
-        return device.set(present.fourcc, present.width, present.height)
+    known = read_of(offered)
     width, height = size or (present.width, present.height)
+    if size is None and present.fourcc in known:
+        known = [present.fourcc]
     order = sorted(known, key=lambda fourcc: (fourcc in CODED, fourcc != present.fourcc))
-    return device.set(max(order, key=lambda fourcc: device.fps(fourcc, width, height)), width, height)
+    best = max(order, key=lambda fourcc: device.fps(fourcc, width, height), default=present.fourcc)
+    layout = device.set(best, width, height) if known else present
+    if layout.fourcc not in known:
+        got = " ".join(offered if not known else [layout.fourcc])
+        raise ArgumentError(f"{name}: expected a format such as NV12, YUYV or MJPG, got {got}; {SENSOR}")
+    return layout
+
+
+def read_of(offered: Sequence[str]) -> list[str]:
+    """Those of a camera's formats that can be read."""
+    return [fourcc for fourcc in offered if fourcc in RAW or fourcc in CODED]
 
 
 def as_planes(layout: Layout, image: Image) -> video.Planes:
@@ -108,8 +116,9 @@ def as_planes(layout: Layout, image: Image) -> video.Planes:
         rows, bytes_ = round(layout.height * lines), round(layout.width * columns)
         apart = layout.row_bytes[number] if separate else round(layout.row_bytes[0] * columns / shapes[0][0])
         memory = image.planes[number] if separate else image.planes[0][at:]
-        if memory.size < (rows - 1) * apart + bytes_:
-            raise ArgumentError(f"an image came with {sum(plane.size for plane in image.planes)} bytes, too few")
+        if apart < bytes_ or memory.size < (rows - 1) * apart + bytes_:
+            got = sum(plane.size for plane in image.planes)
+            raise ArgumentError(f"expected {rows} rows of {bytes_} bytes, {apart} apart, got {got} bytes")
         parts.append(np.lib.stride_tricks.as_strided(memory, (rows, bytes_), (apart, 1)))
         at += rows * apart
     return video.image(form, (layout.width, layout.height), parts, *colours(layout))
@@ -154,7 +163,7 @@ def _line(number: int, name: str) -> str:
         if error.errno == errno.ENODEV:  # what else a driver has: metadata, an encoder
             return ""
         return f"{word}  {name}: {_reason(error)}"
-    known = [fourcc for fourcc in offered if fourcc in (RAW | CODED)]
+    known = read_of(offered)
     if not known:
         return f"{word}  {name}: gives {' '.join(offered)} only, which pipeall does not read; {SENSOR}"
     return f"{word}  {name}: {layout.width}x{layout.height}, {' '.join(known)}"
