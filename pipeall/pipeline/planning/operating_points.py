@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import prod
 from typing import Any
 
 from ...errors import ArgumentError
@@ -70,11 +69,6 @@ def choices(points: Points, components: Iterable[str]) -> Iterator[Clocks]:
     names = sorted(name for name in set(components) if name in points)
     for row in product(*(points[name] for name in names)):
         yield tuple((name, point.mhz) for name, point in zip(names, row, strict=True))
-
-
-def choice_count(points: Points, components: Iterable[str]) -> int:
-    """How many ``choices`` there are."""
-    return prod(len(points[name]) for name in set(components) if name in points)
 
 
 def clocks_text(clocks: Clocks) -> str:

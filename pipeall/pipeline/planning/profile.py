@@ -182,11 +182,14 @@ class Profile:
             return self
         chosen = {component: point_at(self.points, component, mhz) for component, mhz in clocks}
         units = {unit: self._at(times, chosen.get(unit.component)) for unit, times in self.units.items()}
-        found = {unit: chosen[unit.component] for unit in units if unit.component in chosen}
-        error = {unit: (1 + self.error.get(unit, 0.0)) * (1 + point.error) - 1 for unit, point in found.items()}
-        power_error = {unit: point.power_error for unit, point in found.items()}
-        known = {key: {unit: e for unit, e in row.items() if e} for key, row in (("e", error), ("p", power_error))}
-        return replace(self, units=units, error={**self.error, **known["e"]}, power_error=known["p"])
+        error, power_error = dict(self.error), {}
+        for unit in units:
+            point = chosen.get(unit.component)
+            if point and point.error:
+                error[unit] = (1 + error.get(unit, 0.0)) * (1 + point.error) - 1
+            if point and point.power_error:
+                power_error[unit] = point.power_error
+        return replace(self, units=units, error=error, power_error=power_error)
 
     def _at(self, times: UnitTimes, point: OperatingPoint | None) -> UnitTimes:
         if point is None:
