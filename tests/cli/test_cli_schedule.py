@@ -147,7 +147,8 @@ def test_a_dry_run_simulates_on_a_board(folder, written):
     assert shown["format"] == "pipeall.schedule-plan/1" and list(shown["networks"]) == ["det", "rec"]
     det = shown["networks"]["det"]
     assert det["fps"] == 15 and det["simulated"]["fps"] == pytest.approx(15, rel=0.05)
-    assert 0 < det["simulated"]["latency_p50_ms"] <= det["simulated"]["latency_p99_ms"]
+    assert 0 < det["alone"]["latency_ms"] < 1.1 * det["simulated"]["latency_p50_ms"]
+    assert det["simulated"]["latency_p50_ms"] <= det["simulated"]["latency_p99_ms"] and det["alone"]["fps"] > 15
     assert "Simulated: " in invoke("schedule", folder / "s.toml", "--dry-run").stdout
 
 

@@ -24,7 +24,7 @@ from ...pipeline.schedule import Schedule, planned
 from .. import complete
 from ..model_argument import ZOO
 from ..options import Command, cores_option, file_option, json_option
-from ..output import print_json, print_json_line, tell
+from ..output import print_json, print_json_line, progress, tell
 from ..plans import load_board, read_plan, times_lines
 from ..tables import print_text
 from .schedule_file import ScheduleFile, in_table
@@ -76,7 +76,9 @@ def schedule(
     file = ScheduleFile.load(path)
     board = board_for(load_board(file.board), cores)
     networks = read_networks(file)
-    the_plan = _planned(file, networks, board, plan)
+    with progress() as bar:
+        bar.add_task(f"plans of {', '.join(networks)}", total=None)
+        the_plan = _planned(file, networks, board, plan)
     if save:
         the_plan.save(save)
     if dry_run:
@@ -100,7 +102,7 @@ def _planned(file: ScheduleFile, networks: Mapping[str, Network], board: Board, 
         with in_table(network.table.where):
             own = {} if text is None else {"plan": read_plan(text, network.graph, board)}
         entries[name] = network.given(**own)
-    with in_table(file.path):
+    with in_table(f"{file.path}:"):
         return planned(entries, board)
 
 
@@ -108,7 +110,7 @@ def _show_plan(networks: Mapping[str, Network], plan: SchedulePlan, board: Board
     profiles = {name: known_times(network.graph, board) for name, network in networks.items()}
     known = {name: profile for name, profile in profiles.items() if profile is not None}
     simulated = _simulated(plan, known) if len(known) == len(networks) else None
-    rows = plan_rows(plan, simulated)
+    rows = plan_rows(plan, known, simulated)
     if as_json:
         use = {} if simulated is None else {"use": dict(simulated.use)}
         print_json("schedule-plan", networks=rows, **use)

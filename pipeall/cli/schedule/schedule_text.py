@@ -9,12 +9,16 @@ from typing import IO, Any
 
 from ...errors import ArgumentError
 from ...pipeline.live import LiveResult
+from ...pipeline.planning.predict import predict
+from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.schedule_plan import SchedulePlan
 from ...pipeline.planning.simulate_schedule import ScheduleSimulation
 from ..output import json_line, print_json_line
 from ..run.run_text import Shown, content
 from ..tables import print_table, print_text
 from .schedule_loop import ScheduleRan
+
+SIMULATED, ALONE = ("fps", "latency_p50_ms", "latency_p99_ms"), ("fps", "latency_ms")
 
 
 def print_line(network: str, seen: LiveResult) -> None:
@@ -93,11 +97,16 @@ def used(stats: Iterable[Any]) -> dict[str, float]:
     return use
 
 
-def plan_rows(plan: SchedulePlan, simulated: ScheduleSimulation | None) -> dict[str, dict[str, Any]]:
-    """Of each network what it shall do, what is planned, and what a simulation says."""
+def plan_rows(
+    plan: SchedulePlan, profiles: Mapping[str, Profile], simulated: ScheduleSimulation | None
+) -> dict[str, dict[str, Any]]:
+    """Of each network what it shall do, what is planned, what its plan would do alone, and what a simulation says."""
     rows = {}
     for name, its_plan in plan.plans.items():
         rows[name] = {"plan": str(its_plan), **plan.demands[name].to_dict(), "fps_planned": plan.rates[name]}
+        if name in profiles:
+            alone = predict(profiles[name], its_plan)
+            rows[name]["alone"] = {"fps": alone.fps, "latency_ms": alone.alone_ms}
         if simulated:
             run = simulated.networks[name]
             rows[name]["simulated"] = {
@@ -115,18 +124,16 @@ def print_plan(rows: Mapping[str, Mapping[str, Any]], simulated: ScheduleSimulat
             row["priority"],
             _rate(row.get("fps")),
             _rate(row["fps_planned"]),
-            *(
-                [f"{row['simulated'][key]:.1f}" for key in ("fps", "latency_p50_ms", "latency_p99_ms")]
-                if simulated
-                else []
-            ),
+            *([f"{row['simulated'][key]:.1f}" for key in SIMULATED] if simulated else []),
             row.get("max_latency_ms"),
+            *([f"{row['alone'][key]:.1f}" for key in ALONE] if simulated else []),
         )
         for name, row in rows.items()
     ]
     headings = ["network", "plan", ">priority", ">FPS wanted", ">FPS planned"]
     headings += [">FPS simulated", ">p50 ms", ">p99 ms"] if simulated else []
-    print_table("Schedule", [*headings, ">cap ms"], cells)
+    headings += [">cap ms", *([">FPS alone", ">ms alone"] if simulated else [])]
+    print_table("Schedule", headings, cells)
     if simulated:
         busy = ", ".join(f"{unit} {share:.0%}" for unit, share in simulated.use.items())
         print_text(f"Simulated: {simulated.seconds:g} s of the board; use {busy}")
