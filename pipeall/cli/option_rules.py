@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..arguments import Rule, number, one_of, refused, whole
+from ..arguments import MAX_PATH, Rule, number, one_of, refused, whole
 from ..errors import ArgumentError
 
 
@@ -25,8 +25,8 @@ def rules_of(*decorators: Callable) -> dict[str, Rule]:
 
 
 def filled(name: str, value: Any) -> str:
-    """A rule: text, not empty."""
-    if not isinstance(value, str) or not value:
+    """A rule: text, not empty, as it may name a file."""
+    if not isinstance(value, str) or not value or "\0" in value or len(value) > MAX_PATH:
         raise refused(name, "text", value)
     return value
 

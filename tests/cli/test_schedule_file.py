@@ -102,6 +102,8 @@ WRONG = [
         f"{PLACE} model: expected an .onnx file or a network of the zoo, got none",
     ),
     ('[networks.det]\nmodel = "a.onnx"\nsource = []', f"{PLACE} source: expected a source such as camera:0, or a list"),
+    ('[networks.det]\nmodel = "a.onnx"\nsource = "a\\u0000"', f"{PLACE} source: expected a source such as camera:0"),
+    ('[networks.det]\nmodel = "a.onnx"\nsource = "' + "x" * 5000 + '"', f"{PLACE} source: expected a source such as"),
     ('[networks.det]\nmodel = "a.onnx"\nsource = "no.png"', f"{PLACE} image no.png: no such file"),
     (
         '[networks.det]\nmodel = "a.onnx"\nfrom = "det"',

@@ -28,10 +28,11 @@ MAX_NETWORKS = 64
 
 def _source(name: str, value: Any) -> tuple[str, ...]:
     """A rule: a word of the command line, or several."""
-    words = value if isinstance(value, list) else [value]
-    if not words or not all(isinstance(word, str) and word for word in words):
-        raise refused(name, "a source such as camera:0, or a list of them", value)
-    return tuple(words)
+    expected = "a source such as camera:0, or a list of them"
+    words = several(filled, expected)(name, value if isinstance(value, list) else [value])
+    if not words:
+        raise refused(name, expected, value)
+    return words
 
 
 def _inputs(name: str, value: Any) -> dict[str, Any]:
