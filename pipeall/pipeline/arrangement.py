@@ -45,7 +45,7 @@ def arranged(
     copies: a plan that nobody gives may be of several lanes, as for ``default_plan``.
     """
     pictured = graph if input is None else with_picture(graph, input)
-    divided = pictured if input and input.apart else graph
+    divided = divided_graph(graph, input)
     choice = "given"
     if plan is None:
         plan, choice = default_plan(divided, board, profile, copies=copies)
@@ -57,6 +57,11 @@ def arranged(
     if known and plan.lacks_shares:
         plan = with_shares(known, plan)
     return Arrangement(pictured, divided, plan, choice, known, emulator)
+
+
+def divided_graph(graph: Graph, input: Picture | None) -> Graph:
+    """A network as plans divide it: with its picture's step where that is a group of its own."""
+    return with_picture(graph, input) if input and input.apart else graph
 
 
 def _check(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,18 @@ from ..graph.ir import Graph
 from ..graph.onnx.read.given import network
 from ..graph.onnx.read.source import ModelSource
 from ..picture import Picture
+from .arrangement import divided_graph
 from .boards.board import Board, board_of
-from .boards.default_plan import default_plan
 from .lease import CORES, Lease, board_for
+from .boards.default_plan import balanced, known_times
+from .boards.default_units import cores_of, default_units, units_to_search
 from .pipeline import FACTOR, Pipeline
 from .planning.plan import Plan, plan_of
 from .planning.profile import Profile, profile_of
 from .planning.rings import MAX_SLOTS
 from .planning.schedule_plan import Demand, SchedulePlan, schedule_plan_of
+from .planning.schedule_search import schedule_search
+from .planning.units import Unit
 from .shared_units import Place, SharedUnits
 from .stats import Stats
 
@@ -30,6 +35,8 @@ OPTIONS = {
     "profile": optional(profile_of),
     "input": optional(a(Picture, "a pipeall.Picture")),
 }
+
+log = logging.getLogger(__name__)
 
 
 class Schedule:
@@ -51,7 +58,8 @@ class Schedule:
         As for Pipeline.
     plan : SchedulePlan or path, optional
         A plan for each network. Default: the plans of the networks' options, else what ``schedule_search`` finds by
-        their profiles or the board's model; without any times the default plan of each.
+        their profiles, which ``pipeall.profile`` keeps, or the board's model; without these, all components with
+        about equal MACs for each.
     slots : int
         As for Pipeline.
     time_scale : float
@@ -185,12 +193,26 @@ def _with_names(plan: SchedulePlan, given: Mapping[str, _Given]) -> SchedulePlan
 
 
 def _plan(given: Mapping[str, _Given], board: Board) -> SchedulePlan:
-    """The plans of the networks' options; else those that are found."""
+    """The plans of the networks' options, else those that are found by their times."""
     demands = {name: one.demand for name, one in given.items()}
-    rates = {name: demand.fps for name, demand in demands.items()}
     plans = {name: one.plan for name, one in given.items() if one.plan is not None}
-    if not plans:
-        plans = {name: default_plan(one.graph, board, one.profile, copies=False)[0] for name, one in given.items()}
-    if missing := [name for name in given if name not in plans]:
+    if plans and (missing := [name for name in given if name not in plans]):
         raise ArgumentError(f"plan: expected one for every network or for none, got none for {', '.join(missing)}")
-    return SchedulePlan(plans, demands, rates)
+    if not plans:
+        graphs = {name: divided_graph(one.graph, one.input) for name, one in given.items()}
+        profiles = {name: one.profile or times_of(graphs[name], board) for name, one in given.items()}
+        known = {name: profile for name, profile in profiles.items() if profile}
+        if len(known) == len(given):
+            units = units_to_search(board) or default_units(board)
+            units = [unit for unit in units if all(unit in profile.units for profile in known.values())]
+            return schedule_search(graphs, known, demands, units=units, cores=cores_of(board)).plan
+        log.debug("no schedule search: no profile is kept of %s", ", ".join(profiles.keys() - known.keys()))
+        plans = {name: balanced(graph, board) for name, graph in graphs.items()}
+    return SchedulePlan(plans, demands, {name: demand.fps for name, demand in demands.items()})
+
+
+def times_of(graph: Graph, board: Board, units: Sequence[Unit] = ()) -> Profile | None:
+    """What is known of a network on a board: of a model on these units, and on those that a search takes."""
+    if board.model is None:
+        return known_times(graph, board)
+    return board.model.profile(graph, [*units_to_search(board), *units])

@@ -12,7 +12,6 @@ import click
 from ...errors import ArgumentError
 from ...files import same_file
 from ...pipeline.boards.board import Board
-from ...pipeline.boards.default_plan import known_times
 from ...pipeline.boards.machine import describe
 from ...pipeline.lease import CORES, board_for
 from ...pipeline.live import LiveResult
@@ -20,7 +19,7 @@ from ...pipeline.planning.predict import predict
 from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.schedule_plan import SchedulePlan
 from ...pipeline.planning.simulate_schedule import ScheduleSimulation, simulate_schedule
-from ...pipeline.schedule import Schedule, planned
+from ...pipeline.schedule import Schedule, planned, times_of
 from .. import complete
 from ..model_argument import ZOO
 from ..options import Command, cores_option, file_option, json_option
@@ -107,7 +106,7 @@ def _planned(file: ScheduleFile, networks: Mapping[str, Network], board: Board, 
 
 
 def _show_plan(networks: Mapping[str, Network], plan: SchedulePlan, board: Board, as_json: bool) -> None:
-    profiles = {name: known_times(network.graph, board) for name, network in networks.items()}
+    profiles = {name: times_of(network.graph, board, plan.plans[name].units) for name, network in networks.items()}
     known = {name: profile for name, profile in profiles.items() if profile is not None}
     simulated = _simulated(plan, known) if len(known) == len(networks) else None
     rows = plan_rows(plan, known, simulated)
