@@ -18,7 +18,7 @@ from .arrangement import divided_graph
 from .boards.board import Board, board_of
 from .lease import CORES, Lease, board_for
 from .boards.default_plan import balanced, known_times
-from .boards.default_units import cores_of, default_units, units_to_search
+from .boards.default_units import cores_of, default_units, real_components, units_to_search
 from .pipeline import FACTOR, Pipeline
 from .planning.plan import Plan, plan_of
 from .planning.profile import Profile, profile_of
@@ -203,8 +203,7 @@ def _plan(given: Mapping[str, _Given], board: Board) -> SchedulePlan:
         profiles = {name: one.profile or times_of(graphs[name], board) for name, one in given.items()}
         known = {name: profile for name, profile in profiles.items() if profile}
         if len(known) == len(given):
-            units = units_to_search(board) or default_units(board)
-            units = [unit for unit in units if all(unit in profile.units for profile in known.values())]
+            units = [unit for unit in _units(board) if all(unit in profile.units for profile in known.values())]
             return schedule_search(graphs, known, demands, units=units, cores=cores_of(board)).plan
         log.debug("no schedule search: no profile is kept of %s", ", ".join(profiles.keys() - known.keys()))
         plans = {name: balanced(graph, board) for name, graph in graphs.items()}
@@ -215,4 +214,11 @@ def times_of(graph: Graph, board: Board, units: Sequence[Unit] = ()) -> Profile 
     """What is known of a network on a board: of a model on these units, and on those that a search takes."""
     if board.model is None:
         return known_times(graph, board)
-    return board.model.profile(graph, [*units_to_search(board), *units])
+    return board.model.profile(graph, [*_units(board), *units])
+
+
+def _units(board: Board) -> list[Unit]:
+    """What a search takes by itself: components, and single cores where there is one cluster and no more. Elsewhere these
+    add little, and there are ten times as many ways to divide the board."""
+    alone = board.model is not None and len(real_components(board)) == 1
+    return units_to_search(board) if alone else default_units(board)
