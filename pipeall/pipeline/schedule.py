@@ -16,9 +16,9 @@ from ..graph.onnx.read.source import ModelSource
 from ..picture import Picture
 from .arrangement import divided_graph
 from .boards.board import Board, board_of
-from .lease import CORES, Lease, board_for
 from .boards.default_plan import balanced, known_times
 from .boards.default_units import cores_of, default_units, real_components, units_to_search
+from .lease import CORES, Lease, board_for
 from .pipeline import FACTOR, Pipeline
 from .planning.plan import Plan, plan_of
 from .planning.profile import Profile, profile_of
@@ -218,7 +218,7 @@ def times_of(graph: Graph, board: Board, units: Sequence[Unit] = ()) -> Profile 
 
 
 def _units(board: Board) -> list[Unit]:
-    """What a search takes by itself: components, and single cores where there is one cluster and no more. Elsewhere these
-    add little, and there are ten times as many ways to divide the board."""
+    """What a search takes by itself: components, and of one cluster alone its cores. Elsewhere these add little, and
+    there are ten times as many ways to divide the board."""
     alone = board.model is not None and len(real_components(board)) == 1
     return units_to_search(board) if alone else default_units(board)
