@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from ...pipeline.boards import machine
 from ...pipeline.boards.board import Board
 from ...pipeline.boards.default_units import default_units, with_some_cores
 from ...pipeline.lease import WRONG, leased
+from ...pipeline.measuring.card import card as card_of
 from ...pipeline.measuring.comparison import averages, compare_modes
 from ...pipeline.measuring.trial import compare
 from ...pipeline.planning.plan import Plan
@@ -33,8 +35,10 @@ from ..options import (
 from ..output import print_json, progress, tracked
 from ..plans import load_board, measured, times_lines
 from .bench_text import show
+from .card_text import markdown
 
 NETS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")  # of paper 001
+COMPARING = ("board", "time_scale", "turns", "plot", "trace", "finer")  # options that a card has no use for
 
 
 @click.command(cls=Command)
@@ -49,6 +53,13 @@ NETS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")  # o
 @positive_option("--time-scale", help="With --board: run so many times as slow; default 1.")
 @file_option("--plot", help="Draw throughput and latency as PNG.")
 @file_option("--trace", help="Of one network's Best: what each stage did; open it at ui.perfetto.dev.")
+@click.option("--card", is_flag=True, help="Of one .onnx file: its figures per precision and threads, as Markdown.")
+@click.option(
+    "--data",
+    metavar="FILE",
+    shell_complete=complete.files(".npz"),
+    help="With --card: .npz of inputs x and classes y, for the accuracy.",
+)
 @finer_option
 @value_option
 @json_option
@@ -62,6 +73,8 @@ def bench(
     time_scale: float | None,
     plot: str | None,
     trace: str | None,
+    card: bool,
+    data: str | None,
     finer: Finer,
     as_json: bool,
 ) -> None:
@@ -82,8 +95,10 @@ def bench(
 
     With --board the runtime runs here at the pace of the board's model; times are the board's.
     """
-    if time_scale and not board:
-        raise ArgumentError("--time-scale: expected --board beside it, this machine has a pace of its own")
+    if card:
+        _card(nets, components, seconds or 2.0, data, as_json)
+        return
+    _check(data, time_scale, board)
     if plot:
         from .bench_plot import draw  # before anything is measured in vain
     graphs = {net: load_model(net, finer=finer) for net in nets or NETS}
@@ -112,6 +127,31 @@ def bench(
             print_json("bench", **about, valid=valid, disturbed=busy, runs=runs, notes=notes, averages=averages(runs))
         else:
             show(about, there, names, runs, notes)
+
+
+def _check(data: str | None, time_scale: float | None, board: str | None) -> None:
+    if time_scale and not board:
+        raise ArgumentError("--time-scale: expected --board beside it, this machine has a pace of its own")
+    if data:
+        raise ArgumentError("--data: expected --card beside it")
+
+
+def _card(nets: tuple[str, ...], components: str | None, seconds: float, data: str | None, as_json: bool) -> None:
+    """Prints the card of one file."""
+    options = click.get_current_context().params
+    if others := [name for name in COMPARING if options[name]]:
+        raise ArgumentError(f"--{others[0].replace('_', '-')}: expected no --card beside it")
+    if len(nets) != 1 or not nets[0].lower().endswith(".onnx"):
+        raise ArgumentError(f"--card: expected one .onnx file, got {', '.join(nets) or 'none'}")
+    host = Board.detect()
+    names = _components(host, components) if components else [host.default_component]
+    about = machine.describe(host) | {"seconds": seconds}
+    with progress() as bar, tracked(bar, nets[0]) as show_progress:
+        rows = card_of(nets[0], names, host, seconds=seconds, data=data, progress=show_progress)
+    if as_json:
+        print_json("card", network=nets[0], **about, rows=rows)
+    else:
+        click.echo(markdown(Path(nets[0]).stem, about, rows))
 
 
 def _compared(
