@@ -243,7 +243,7 @@ class Division:
             for choice in _apart(found.values(), BEGINNINGS):
                 improved = self.improved(choice)
                 found[improved.plans] = improved
-        by_level = sorted(found.values(), key=lambda choice: (not choice.in_time, -choice.level, choice.rank()))
+        by_level = sorted(found.values(), key=lambda choice: (-choice.level, choice.rank()))
         chosen = dict.fromkeys([*_apart(found.values(), count), *by_level[:HIGHEST]])
         return [choice for choice in chosen if choice.level > at_least]
 
