@@ -199,6 +199,16 @@ def test_what_is_possible_is_possible():
     most = float(str(error.value).split()[4])
     found = schedule_search(graphs, profiles, {"a": Demand(0.9 * most), "b": Demand(0.9 * most)})
     assert found.level >= 1
+    with pytest.raises(
+        ArgumentError, match=r"no plan was found near the bound of [\d.]+ of a and [\d.]+ of b together"
+    ):
+        schedule_search(graphs, profiles, {"a": Demand(0.997 * most), "b": Demand(0.997 * most)})
+
+
+def test_a_rare_frame_takes_no_long_simulation():
+    graphs, profiles = two()
+    found = schedule_search(graphs, profiles, {"a": Demand(0.01)})
+    assert sum(one.frames for one in found.simulated.networks.values()) < 10_000
 
 
 def test_a_unit_that_a_profile_lacks_is_told():

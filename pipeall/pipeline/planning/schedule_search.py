@@ -21,8 +21,8 @@ from .unit_set import MAX_STAGES
 from .units import Unit, unit_sets
 
 SIMULATED = 8  # choices, the best by level
-FRAMES = 120  # of the slowest network, in each simulation
-HELD = 0.02  # of a rate: what a simulation may lack of it, being of whole frames
+FRAMES, MOST_FRAMES = 120, 6000  # of the slowest network, and of all together at most, in each simulation
+HELD = 0.02  # of a rate: what a simulation may lack of it, beside one frame
 EQUAL = 0.005  # of the level: choices nearer to the best tie with it
 UNITS = 9  # at once, at most
 
@@ -98,8 +98,8 @@ def schedule_search(
 
     Networks with ``fps`` get their rate. The others share what is left: each does the same share of what it does alone,
     and this level is to be as high as can be. Where all have ``fps``, the units are to have as much time left as can
-    be. The best plans by what units have time for are simulated, and the best that keeps all rates and limits is taken;
-    of equals the one of fewest stages.
+    be. Each network has one lane, or equal lanes on equal units. The best plans by what units have time for are
+    simulated, and the best that keeps all rates and limits is taken; of equals the one of fewest stages.
 
     Parameters
     ----------
@@ -139,6 +139,8 @@ def schedule_search(
         raise _too_much(task, sets, stages)
     found = [task.tried(choice, alone) for choice in choices]
     able = [one for one in found if one.held]
+    if not found:
+        raise _too_much(task, sets, stages)
     if not able:
         raise _not_held(task, found)
     best = max(one.level for one in able)
@@ -189,7 +191,8 @@ class _Task:
             name: plan.made_for(graph) for (name, graph), plan in zip(self.graphs.items(), choice.plans, strict=True)
         }
         plan = SchedulePlan(plans, self.demands, rates)
-        simulation = simulate_schedule(self.profiles, plan, FRAMES / min(rates.values()))
+        seconds = min(FRAMES / min(rates.values()), MOST_FRAMES / sum(rates.values()))
+        simulation = simulate_schedule(self.profiles, plan, seconds)
         return _Simulated(choice, plan, simulation, alone)
 
 
@@ -213,7 +216,7 @@ class _Simulated:
         found = {}
         for name, demand in self.plan.demands.items():
             did = self.simulation.networks[name]
-            if demand.fps and did.fps < (1 - HELD) * demand.fps:
+            if demand.fps and did.frames < (1 - HELD) * demand.fps * did.seconds - 1:
                 found[name] = f"{did.fps:.2f} FPS"
             elif demand.max_latency_ms and did.latency_p99_ms > demand.max_latency_ms:
                 found[name] = f"{did.latency_p99_ms:.1f} ms"
@@ -241,7 +244,7 @@ def _best(divisions: Sequence[Division], least: float) -> tuple[list[Choice], fl
 
 
 def _too_much(task: _Task, sets: Sequence[Sequence[Unit]], stages: int) -> ArgumentError:
-    """Why no plan is possible: a network that no units can run, or rates that are too high together."""
+    """Why no plan is possible, or found: a network that no units can run, or rates that are too high together."""
     asked = {name: demand.fps for name, demand in task.demands.items() if demand.fps}
     for name in task.graphs:
         one = Networks.alike([task.profiles[name]], [1e-3])
@@ -250,14 +253,14 @@ def _too_much(task: _Task, sets: Sequence[Sequence[Unit]], stages: int) -> Argum
     networks = Networks.alike([task.profiles[name] for name in asked], [fps / 1e3 for fps in asked.values()])
     most = max(Division(networks, units, stages).bound.level for units in sets)
     possible = " and ".join(f"{most * fps:.1f} of {name}" for name, fps in asked.items())
-    got = ", ".join(f"{fps:g}" for fps in asked.values())
-    return ArgumentError(f"fps: expected at most {possible}{' together' * (len(asked) > 1)}, got {got}")
+    together, got = " together" * (len(asked) > 1), ", ".join(f"{fps:g}" for fps in asked.values())
+    if most >= 1:
+        return ArgumentError(f"fps: expected less, no plan was found near the bound of {possible}{together}; got {got}")
+    return ArgumentError(f"fps: expected at most {possible}{together}, got {got}")
 
 
 def _not_held(task: _Task, found: Sequence[_Simulated]) -> ArgumentError:
     """Which rates or limits the plan that lacks least of them does not keep."""
-    if not found:
-        return ArgumentError("fps: expected rates that some plans can do, got none that fit; lower ones may")
     nearest = min(found, key=lambda one: (len(one.lacking()), -one.level))
     name, did = next(iter(nearest.lacking().items()))
     demand = task.demands[name]
