@@ -6,7 +6,8 @@ gemv-halves      the same with products of halves, in sums of HALF_ROW of them; 
 direct           a vector of outputs of several groups: for groups too narrow for a panel of the GEMM (depthwise.c)
 strassen         seven products of quarters of the matrices, not eight: for 1x1 kernels
 winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 taps of stride and dilation 1
-winograd3|5      F(3x3), F(5x5) for 4x4 taps; with a stride above 1 those of its phases: 4x4 of 7x7 (space_to_depth.py)
+winograd3|5      F(3x3), F(5x5) for 4x4, F(5x5) for 2x2 taps; with a stride above 1 those of its phases: 4x4 of 7x7,
+                 2x2 of 3x3 (space_to_depth.py)
 winograd*-lazy   the same with the taps transformed in every frame, not kept: (n / r)^2 times fewer weights to read
 
 Convolutions of halves have Winograd of tiles of at most 6 x 6 points, whose taps are always kept. Convolutions of
@@ -65,7 +66,7 @@ HALF_MAX = 65504  # of a weight in half precision
 HALF_SUM = 128  # products of a sum in half precision (kernels_f16.h: PA_F16_BLOCK)
 HALF_ROW = 32  # the same of one pixel (PA_F16_GEMV_BLOCK)
 HALF_TILE = 6  # points along a side of Winograd's tiles of halves: more lose too much
-TILES = {3: (2, 4, 6), 4: (3, 5), 5: (2, 4)}  # kernel size, of a phase -> m
+TILES = {2: (5,), 3: (2, 4, 6), 4: (3, 5), 5: (2, 4)}  # kernel size, of a phase -> m
 DIRECT_ROWS = 256  # of a kernel at most (kernels.h: PA_KERNEL_ROWS_MAX)
 # Multiply-adds that take as long as the rest of the work, from timings of whole layers on Zen 3 (AVX2):
 INPUT = {4: 120, 6: 300, 8: 900}  # transforming one channel of a tile of n x n points
@@ -172,11 +173,13 @@ def sensible(step, nr: int, isa: str, integers: str = "ref") -> tuple[Algorithm,
         fewer = work(step, STRASSEN, nr, isa) < work(step, GEMM, nr, isa)
         return (GEMM, STRASSEN) if fewer else (GEMM,)
     keep = inf if step.dst.dtype == "float16" else COSTS[isa].keep_bytes
+    able = candidates(step)  # with phases, Winograd's weights are always kept
     ways = tuple(
         replace(way, lazy=way.keeps_transform and points_bytes(step, way, nr) >= keep)
-        for way in candidates(step)
+        for way in able
         if not way.lazy and way not in HALVED and (way != DIRECT or step.dst.c // step.params["groups"] < nr)
     )
+    ways = tuple(way for way in ways if way in able)
     if step.dst.dtype in ("float32", "float16"):
         return ways
     most = work(step, GEMM, nr, isa, integers)

@@ -14,14 +14,16 @@ import numpy as np
 from ...steps import Step
 
 MOST_STRIDE = 4
-MOST_CHANNELS = 128  # of all phases: Winograd's sums over them are in one part (drivers/winograd.c)
+PART = 128  # channels of all phases whose sums Winograd makes in one part (drivers/winograd.c)
+LANES = 16  # of more, parts are of a row of phases, in vectors of any kernel
 
 
 def phases_of(step: Step) -> int:
     """The stride of a convolution that has phases; 1 of any other."""
     p = step.params
     (down, right), alike = p["strides"], p["groups"] == 1 and p["dilations"] == (1, 1)
-    fits = alike and 1 < down == right <= MOST_STRIDE and step.src[0].c * down * right <= MOST_CHANNELS
+    channels = step.src[0].c * down
+    fits = alike and 1 < down == right <= MOST_STRIDE and (channels * down <= PART or channels % LANES == 0)
     return down if fits and step.src[0].dtype == step.dst.dtype != "int8" else 1
 
 

@@ -70,10 +70,11 @@ CONV = (
     _conv(3, 33, (22, 23), 3, stride=2, pads=(0, 0, 1, 1), note="stem SAME_UPPER"),
     _conv(3, 16, (35, 39), 11, stride=4, note="AlexNet stem"),
     _conv(3, 16, (35, 39), 11, stride=4, pads=2),
-    # phases of a stride, for Winograd: their taps are 3 x 3 to 5 x 5; and 4 x 4 taps
+    # phases of a stride, for Winograd: their taps are 2 x 2 to 5 x 5; and 4 x 4 and 2 x 2 taps
     *(_conv(c_in, c_out, hw, k, stride=s, pads=pads) for c_in, c_out, hw, k, s, pads in PHASES),
     _conv(4, 9, (13, 14), 7, stride=2, pads=3, out_hw=(7, 7), clamp=(0.0, inf), note="residual"),
     *(_conv(6, 18, (n, n + 1), 4, pads=(1, 2, 2, 1), groups=g) for n, g in ((2, 1), (6, 2), (11, 1))),
+    *(_conv(6, 18, (n, n + 1), 2, pads=(1, 0, 0, 1), groups=g) for n, g in ((2, 1), (6, 2), (11, 1))),
     _conv(9, 15, (8, 9), (1, 7), pads=(0, 3, 0, 3)),
     _conv(9, 15, (8, 9), (7, 1), pads=(3, 0, 3, 0)),
     _conv(8, 8, (9, 9), 2, stride=2),

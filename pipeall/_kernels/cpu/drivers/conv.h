@@ -101,7 +101,7 @@ typedef struct pa_space_to_depth {
  * halves. */
 typedef struct pa_winograd_op {
     pa_conv_op conv; /* geometry, operands, bias, zero (all channels), GEMM kernel; weight as packed for the GEMM */
-    int32_t n, m;    /* tiles of n x n points give m x m pixels; n = m + kh - 1 is 4, 6 or 8, kh = kw 3 to 5 */
+    int32_t n, m;    /* tiles of n x n points give m x m pixels; n = m + kh - 1 is 4, 6 or 8, kh = kw 2 to 5 */
     pa_space_to_depth phases; /* of strides above 1: of them kh and kw are taps, and conv.src is what they are phases of */
     const pa_kernel_row *input, *transform, *output;
     pa_winograd_s8 s8;

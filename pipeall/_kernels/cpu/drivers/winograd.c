@@ -24,7 +24,7 @@ enum {
     LAZY_KC = 64,         /* the same where weights are transformed in the frame: n * n such blocks in L2 */
     BLOCK_BYTES = 512 << 10, /* of a group's transformed input, per thread */
     SUMS_BYTES = 512 << 10,  /* of the GEMMs' results of a chunk, per thread */
-    BLOCK_TILES = 24,       /* tiles of a block at least: what each read of the weights is used for */
+    BLOCK_BYTES_LEAST = 96, /* of a channel of a block's points: 24 tiles of floats, what each read of the weights is for */
     PANELS = 4,             /* of a chunk at most */
     COLUMNS = 64,           /* of M: as wide as four cache lines; beside wider ones the block does not stay in L2 */
     CHUNKS = 3,             /* per thread, aimed at */
@@ -181,12 +181,18 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
     op->k_blocks = (int32_t)ceil_div(channels_of(op), most);
     op->kc = round_up(ceil_div(channels_of(op), op->k_blocks), PA_LANES_MAX);
     op->k_blocks = (int32_t)ceil_div(channels_of(op), op->kc);
-    if (op->phases.stride > 1)
+    if (op->phases.stride > 1 && op->k_blocks == 1) {
         op->kc = round_up(channels_of(op) - phase_channels(op) + phase_width(op), PA_LANES_MAX);
+    } else if (op->phases.stride > 1) { /* a row of phases, a multiple of PA_LANES_MAX, is whole parts (space_to_depth.py) */
+        int64_t parts = ceil_div(phase_channels(op), most);
+        while (phase_channels(op) % (parts * PA_LANES_MAX)) parts++;
+        op->kc = phase_channels(op) / parts;
+        op->k_blocks = (int32_t)(channels_of(op) / op->kc);
+    }
 
     const int64_t tiles = tiles_of(op), tile_bytes = points_of(op) * channels_of(op) * (int64_t)sizeof(float);
     /* lazy: each block would transform the weights again, and each split */
-    const int64_t fitting = op->lazy ? tiles : max64((int64_t)threads * BLOCK_BYTES / tile_bytes, BLOCK_TILES);
+    const int64_t fitting = op->lazy ? tiles : max64((int64_t)threads * BLOCK_BYTES / tile_bytes, BLOCK_BYTES_LEAST / real_bytes(op));
     op->block = ceil_div(tiles, ceil_div(tiles, fitting));
     op->block = min64(round_up(op->block, p->kernel->mr), tiles);
 
