@@ -225,7 +225,10 @@ def is_example(x: Any) -> bool:
 def example(frames: str, size: tuple[int, int] = EXAMPLE) -> np.ndarray:
     """A picture for timing and tests: slopes with some texture, in the bytes of a pixel format."""
     h, w = size
-    y, x = np.mgrid[: h * 3 // 2 if frames in ("NV12", "I420") else h, :w]
-    pattern = (y * 5 + x * 3 + (x * y >> 4)).astype(np.uint8)
+    y, x = (axis.astype(np.uint16) for axis in np.ogrid[: h * 3 // 2 if frames in ("NV12", "I420") else h, :w])
+    pattern = x * y  # modulo 2^16: what becomes a byte is the same, in a quarter of the memory
+    pattern >>= 4
+    pattern += y * 5 + x * 3
+    pattern = pattern.astype(np.uint8)
     count = {"RGB": 3, "BGR": 3, "YUYV": 2}.get(frames, 1)
     return pattern if count == 1 else np.stack([pattern + np.uint8(50 * c) for c in range(count)], 2)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..picture import Placed
 from . import runtime
 from .border import Frame
 from .feed import Feed
 from .host import Host, Task
+
+if TYPE_CHECKING:
+    import asyncio
 
 Outcome = tuple["LiveResult | None", BaseException | None]  # of asking for the next: what came, or what was raised
 DROPS = ("oldest", "none")
@@ -98,6 +100,8 @@ class Stream:
         return self
 
     async def __anext__(self) -> LiveResult:
+        import asyncio  # 7 MB, which loops of threads do without
+
         asked = self._left.popleft() if self._left else self._ask(asyncio.get_running_loop())
         try:
             seen, error = await asyncio.shield(asyncio.wrap_future(asked))

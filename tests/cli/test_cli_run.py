@@ -152,7 +152,7 @@ def test_run_as_text(tmp_path):
     result = invoke("run", "squeezenet", tmp_path, "--plan", "B", "--repeat", "3", "--slots", "1", "--plan", "Bx1")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.count(str(path)) == 1  # answers of the first pass alone
-    assert "bigx1: 3 frames in" in result.stdout and "latency p50" in result.stdout
+    assert "bigx1: 3 frames in" in result.stdout and "latency p50" in result.stdout and "MB at most" in result.stdout
     assert "1 to 19" in result.stdout and "probability" in result.stdout
     assert result.stderr == ""  # no progress bar unless stderr is a terminal
 
@@ -160,6 +160,8 @@ def test_run_as_text(tmp_path):
 def test_the_first_frames_are_not_in_the_figures(tmp_path):
     (_,), figures = ran("squeezenet", picture(tmp_path), "--plan", "B", "--repeat", "9")
     assert figures["frames"] == 9 and figures["warm_up"] == 2 and figures["stats"]["frames"] == 7
+    memory = figures["memory"]
+    assert memory["weights"] > 4e6 and memory["peak"] == sum(memory.values()) - memory["peak"] and memory["rest"] > 0
     assert figures["with_decoding"]["fps"] == pytest.approx(7 / figures["with_decoding"]["seconds"])
     assert "after 2 of warm-up 7 in" in invoke("run", "squeezenet", tmp_path, "--plan", "B", "--repeat", "9").stdout
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +22,7 @@ from ...pipeline.boards.machine import describe
 from ...pipeline.boards.profile_cache import measured_on
 from ...pipeline.lease import CORES, board_for
 from ...pipeline.live import DROPS
+from ...pipeline.measuring.peak_memory import peak_memory
 from ...pipeline.pipeline import Pipeline
 from ...pipeline.planning.operating_points import Clocks, clocks_text
 from ...pipeline.planning.plan import Plan
@@ -45,9 +46,11 @@ from ..output import print_json_line, tell
 from ..picture_options import TASK, picture_options, pixels_given, read_model, task_options
 from ..plans import chosen_plan, plan_option
 from ..tables import print_text
-from .live_page import LivePage
 from .run_loop import Choice, HandOn, Ran, run_frames
 from .run_text import Shown, print_figures, print_line
+
+if TYPE_CHECKING:
+    from .live_page import LivePage
 
 
 @click.command(cls=Command)
@@ -141,7 +144,7 @@ def run(
     with ExitStack() as open_files:
         open_files.enter_context(_clocks(board, first, apply))
         outputs: list[HandOn] = [open_files.enter_context(Drawing(draw, inputs))] if draw else []
-        page = open_files.enter_context(LivePage(view)) if view else None
+        page = open_files.enter_context(_page(view)) if view else None
         options = {"slots": slots, "trace": trace or False, "realtime": realtime, "cores": cores}
         pipe = _pipeline(graph, first, board, rebalance, input=read.fed(frames.layout), **options)
         if page is not None:
@@ -152,12 +155,19 @@ def run(
         ran = run_frames(pipe, frames, drop, read, show, outputs, again, quiet=sys.stdout.isatty())
         if model in ZOO and not as_json:
             print_text(f"{model} of the zoo has random weights: what it sees means nothing, its speed does.")
-        _end(ran, board, _about(model, first, board, ran) if as_json else None)  # before a full disk may refuse files
+        about = _about(model, first, board, ran) | {"memory": peak_memory(graph, ran.plan, board, slots)}
+        _end(ran, board, about, as_json)  # before a full disk may refuse files
 
 
 def _list_cameras() -> None:
     for line in camera.table():
         print_text(line)
+
+
+def _page(text: str) -> LivePage:
+    from .live_page import LivePage  # and with it an HTTP server, which few runs have
+
+    return LivePage(text)
 
 
 def _check_apart(trace: str | None, read: list[str]) -> None:
@@ -203,12 +213,12 @@ def _about(model: str, plan: Plan, board: Board, ran: Ran) -> dict[str, Any]:
     }
 
 
-def _end(ran: Ran, board: Board, about: dict[str, Any] | None) -> None:
+def _end(ran: Ran, board: Board, about: dict[str, Any], as_json: bool) -> None:
     """Prints the figures, as JSON with ``about``, then raises what ended the run."""
-    if about is not None:
+    if as_json:
         print_json_line("run", **about, **ran.to_dict())
     else:
-        print_figures(ran, board)
+        print_figures(ran, board, about["memory"])
     if ran.broken and not ran.interrupted:
         raise ran.broken
     if ran.broken:

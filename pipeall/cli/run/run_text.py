@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -111,7 +112,7 @@ def _rows(answer: Answer) -> tuple[list[str], list[tuple[Any, ...]]]:
     return [], []
 
 
-def print_figures(ran: Ran, board: Board) -> None:
+def print_figures(ran: Ran, board: Board, memory: Mapping[str, int]) -> None:
     stats, whole = ran.stats, ran.with_decoding
     counted = f"; after {ran.warm_up} of warm-up {stats.frames}" if ran.warm_up else ""
     print_text(
@@ -126,6 +127,8 @@ def print_figures(ran: Ran, board: Board) -> None:
             f"From capture to answer p50 {stats.live_p50_ms:.1f} ms, p95 {stats.live_p95_ms:.1f} ms; "
             f"{ran.dropped} frames dropped"
         )
+    parts = ", ".join(f"{part} {size / 1e6:.1f}" for part, size in memory.items() if part != "peak")
+    print_text(f"Memory {memory['peak'] / 1e6:.1f} MB at most: {parts} (Python, the network as read, pictures)")
     for name, of in stats.sources.items():
         print_text(
             f"{name}: {of.frames} frames, {of.fps:.2f} FPS, {of.dropped} dropped, from capture to answer p50 "

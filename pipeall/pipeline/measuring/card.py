@@ -24,7 +24,7 @@ from ..boards.board import Board
 from ..pipeline import Pipeline
 from ..planning.plan import Plan
 from ..planning.units import Unit, traits_of
-from .footprint import footprint
+from .peak_memory import peak_memory, resident
 from .precision import allowed_precisions
 from .trial import random_frame
 
@@ -113,13 +113,14 @@ def _row(model: str, unit: str, seconds: float, data: str | None, began: float) 
         pipe.compute(frame)
         first_ms = 1e3 * (time.monotonic() - began)
         times, sizes = _timed(pipe, frame, seconds)
-        peak = resident("VmHWM")
+        memory = peak_memory(graph, plan, slots=1)
         accuracy = None if data is None else _accuracy(pipe, graph, data)
     p50, p90, p99 = np.percentile(times, (50, 90, 99)).tolist()
-    figures = (p50, p90, p99, first_ms, peak, int(np.mean(sizes)))
+    figures = (p50, p90, p99, first_ms, memory.pop("peak"), int(np.mean(sizes)))
+    memory |= {"python": python, "rest": memory["rest"] - python}
     return dict(zip(FIGURES, figures, strict=True)) | {
         "frames": len(times),
-        "memory": _parts(graph, plan, python, peak),
+        "memory": memory,
         "accuracy": accuracy,
     }
 
@@ -137,13 +138,6 @@ def _timed(pipe: Pipeline, frame: Mapping[str, Any], seconds: float) -> tuple[li
     return times, sizes
 
 
-def _parts(graph: Graph, plan: Plan, python: int, peak: int) -> dict[str, int]:
-    (stage,) = footprint(graph, plan, slots=1)
-    parts = {"weights": stage.weights, "arena": stage.arena, "scratch": stage.scratch, "slots": stage.rings}
-    parts["python"] = python
-    return parts | {"rest": peak - sum(parts.values())}
-
-
 def _accuracy(pipe: Pipeline, graph: Graph, data: str) -> float:
     """The share of inputs whose largest output is that of their class."""
     with np.load(data) as arrays:
@@ -159,12 +153,6 @@ def _accuracy(pipe: Pipeline, graph: Graph, data: str) -> float:
         result = next(iter(result.values())) if isinstance(result, Mapping) else result
         right += int(np.argmax(result)) == int(label)
     return right / len(x)
-
-
-def resident(key: str) -> int:
-    """Bytes of this process in memory now (VmRSS), or at most so far (VmHWM), as the kernel counts them."""
-    with open("/proc/self/status") as status:
-        return 1024 * next(int(line.split()[1]) for line in status if line.startswith(f"{key}:"))
 
 
 if __name__ == "__main__":
