@@ -51,7 +51,8 @@ def check_device(
     board
         Where it is; default ``Board.detect()``.
     graph
-        A network that it can run, of at least three groups; default a small one of convolutions.
+        A network that it can run, of at least three groups: of integers, for a device that has nothing else. Default: a
+        small one of convolutions, and for two pipelines at once another one with other weights.
     frames
         How many the last check runs.
     tolerance
@@ -79,10 +80,11 @@ def check_device(
     """
     if unknown := sorted(set(only) - CHECKS.keys()):
         raise ArgumentError(f"only: expected some of {', '.join(CHECKS)}, got {', '.join(map(str, unknown))}")
+    other = graph or small_graph(seed=1)
     graph = graph or small_graph()
     if len(graph.groups) < 3:
         raise ArgumentError(f"graph: expected at least three groups, {graph.name} has {len(graph.groups)}")
-    runs = Runs(board, board.component(component), graph, tolerance, frames)
+    runs = Runs(board, board.component(component), graph, other, tolerance, frames)
     passed: list[str] = []
     chosen = [name for name in CHECKS if not only or name in only]
     for name in chosen:

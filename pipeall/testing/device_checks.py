@@ -28,7 +28,7 @@ from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.search import search as search_plans
 from ..pipeline.planning.units import Unit, traits_of
 from ..pipeline.trace import StageTrace
-from .device_runs import DISTINCT, WAIT_S, Runs, small_graph
+from .device_runs import DISTINCT, WAIT_S, Runs
 
 MOST_DEPTH = 2  # PA_DEPTH_MAX of program.h
 MOST_AHEAD = 64  # frames that go into a pipeline at most while nobody takes results
@@ -152,25 +152,21 @@ def errors(runs: Runs) -> None:
     for plan in runs.plans:
         for stage in range(len(plan.split("-"))):
             with _named(f"{plan}, stage {stage} fails"), _fault(f"{stage}:{failing}"), runs.pipeline(plan) as pipe:
-                futures = [pipe.submit(runs.frames[number], timeout=WAIT_S) for number in range(2)]
+                results = pipe.map(runs.frames[: failing + 3])
                 for number in range(failing):
-                    if number + 2 <= failing:
-                        futures.append(pipe.submit(runs.frames[number + 2], timeout=WAIT_S))
-                    runs.check(number, pipe.result(timeout=WAIT_S))
-                _fails(pipe, plan.split(":")[0].split("-")[stage])
+                    runs.check(number, next(results))
+                _fails(results, plan.split(":")[0].split("-")[stage])
     with runs.pipeline(runs.name) as pipe:
         runs.run(pipe, DISTINCT)
 
 
-def _fails(pipe: Pipeline, name: str) -> None:
+def _fails(results: Iterator[Any], name: str) -> None:
     try:
-        found = pipe.result(timeout=WAIT_S)
-    except PipelineTimeoutError:
-        raise
+        found = next(results)
     except PipelineError as error:
         assert name in str(error), f"expected an error that names {name}, got {error}"
-        return
-    raise AssertionError(f"expected a PipelineError, got a result of {type(found).__name__}")
+    else:
+        raise AssertionError(f"expected a PipelineError, got a result of {type(found).__name__}")
 
 
 @contextmanager
@@ -306,7 +302,7 @@ def _child_ends(child: int) -> None:
 
 def two_at_once(runs: Runs) -> None:
     """Two pipelines, each with its own weights, at the same time."""
-    other = Runs(runs.board, runs.component, small_graph(seed=1), runs.tolerance, runs.count)
+    other = Runs(runs.board, runs.component, runs.other, runs.other, runs.tolerance, runs.count)
     with runs.pipeline(runs.together) as one, other.pipeline(other.together) as two:
         for number in range(4 * DISTINCT):
             one.submit(runs.frames[number % DISTINCT], timeout=WAIT_S)

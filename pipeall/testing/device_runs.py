@@ -13,6 +13,7 @@ import numpy as np
 from ..graph.builder import GraphBuilder
 from ..graph.ir import Graph, Tensor
 from ..graph.ops import run_graph
+from ..graph.passes.dequantize import dequantized
 from ..pipeline.boards.board import Board
 from ..pipeline.devices.device import Component
 from ..pipeline.pipeline import Pipeline
@@ -41,13 +42,13 @@ def small_graph(seed: int = 0) -> Graph:
 
 
 class Runs:
-    """``component`` on its board with a network; ``count`` frames are many.
+    """``component`` on its board with a network; ``other`` runs beside it, ``count`` frames are many.
 
     others  components that may stand beside it, at most two
     """
 
-    def __init__(self, board: Board, component: Component, graph: Graph, tolerance: float, count: int):
-        self.board, self.component, self.graph = board, component, graph
+    def __init__(self, board: Board, component: Component, graph: Graph, other: Graph, tolerance: float, count: int):
+        self.board, self.component, self.graph, self.other = board, component, graph, other
         self.tolerance, self.count = tolerance, count
         self.name, self.device = component.name, component.device
         beside = [name for name in board.components if name != self.name and may_be_neighbours(name, self.name)]
@@ -59,7 +60,8 @@ class Runs:
 
     @cached_property
     def expected(self) -> list[dict[str, np.ndarray]]:
-        return [run_graph(self.graph, frame) for frame in self.frames]
+        reals = dequantized(self.graph)
+        return [run_graph(reals, frame) for frame in self.frames]
 
     @property
     def plans(self) -> list[str]:

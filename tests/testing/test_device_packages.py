@@ -8,12 +8,17 @@ import sys
 import pytest
 from build_trees import REPOSITORY
 
-QUICK = {"onnxruntime": "(crosses and B-N-L and False) or one_error"}
+QUICK = {
+    "onnxruntime": "(crosses and B-N-L and False) or one_error",
+    "litert": "(crosses and B-N-L and False) or one_error or that_does_not_work",
+}
+MODULES = {"litert": "ai_edge_litert"}
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_device_package(name, tmp_path, pytestconfig):
-    pytest.importorskip(name, reason="needs pipeall[peers]")
+    module = MODULES.get(name, name)
+    pytest.importorskip(module, reason=f"{module} is not installed")
     source, site = tmp_path / name, tmp_path / "site"
     shutil.copytree(REPOSITORY / "examples" / "devices" / name, source)
     paths = {"PYTHONPATH": os.pathsep.join(map(str, (site, REPOSITORY)))}

@@ -17,7 +17,6 @@ from ...graph.ir import Graph, Node, Tensor
 from ...graph.memory import dense, slot_layout
 from ...graph.partition import Border
 from ...steps import SLOT_IN, SLOT_OUT, Lowered, SlotTensor, item_bytes
-from .network_slices import slice_of
 
 
 class Place(NamedTuple):
@@ -153,8 +152,10 @@ def _part(
         inputs=tuple(graph.tensors[name] for name in read),
         outputs=tuple(graph.tensors[node.output] for node in own if node.output in wanted),
         constants={name: graph.constants[name] for node in own for name in node.inputs if name in graph.constants},
+        receives=False,
+        transmits=False,
         leaves=(),
         lengths={},
     )
     from_slots = {name: reads[name] for name in read if name not in before}
-    return slice_of(network), from_slots, written, tuple(kept), passes
+    return network, from_slots, written, tuple(kept), passes

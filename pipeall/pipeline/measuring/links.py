@@ -13,6 +13,7 @@ from itertools import permutations
 import numpy as np
 
 from ...graph.ir import Graph, Node, Tensor
+from ...graph.lower.lower import lower
 from ...graph.ops import attributes
 from ...steps import item_bytes
 from ..boards.board import Board
@@ -35,6 +36,11 @@ def ends(board: Board, components: Sequence[Unit]) -> Iterator[tuple[str, str]]:
     for name in components:
         if board.component(name).device.owns_slots:
             yield from ((HOST, name), (name, HOST))
+
+
+def measurable(board: Board, component: Unit) -> bool:
+    """Whether a component can run the stream: one that has no floats cannot, and its links count as free."""
+    return board.component(component).device.unsupported(lower(stream(SIZES[0]))) is None
 
 
 def measure(board: Board, sender: str, receiver: str) -> Link:

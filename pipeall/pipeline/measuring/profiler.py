@@ -163,7 +163,8 @@ def missing_parts(graph: Graph, board: Board, units: Sequence[str], have: Profil
     for first, second in combinations_with_replacement(able, 2):
         if fitting(board, first, second) and second not in have.contention.get(first, {}):
             yield f"{first} beside {second}", pair(first, second)
-    for sender, receiver in links.ends(board, list(dict.fromkeys(unit.whole for unit in units))):
+    whole = dict.fromkeys(unit.whole for unit in units)
+    for sender, receiver in links.ends(board, [unit for unit in whole if links.measurable(board, unit)]):
         if (sender, receiver) not in have.links:
             yield f"{sender} to {receiver}", link(sender, receiver)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pipeall.graph.ir import Graph, Node, Tensor
 from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.graph.ops import attributes
+from pipeall.graph.passes.dequantize import on_levels
 from pipeall.pipeline.devices.network_parts import Part, Place
 
 NHWC_TO_NCHW, NCHW_TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
@@ -35,7 +36,7 @@ class _Adapted:
     """A network with nodes at its ends that turn pixels into planes and back, gaps between pixels left out."""
 
     def __init__(self, part: Part):
-        self.part, core = part, part.graph
+        self.core = core = on_levels(part.graph)
         self.nodes: list[Node] = []
         self.tensors = dict(core.tensors)
         self.inputs: dict[str, End] = {}
@@ -53,7 +54,7 @@ class _Adapted:
 
     def model(self) -> Model:
         ends = [tuple(end.tensor for end in ends) for ends in (self.inputs.values(), self.outputs)]
-        graph: Graph = replace(self.part.graph, nodes=tuple(self.nodes), tensors=self.tensors, inputs=ends[0],
+        graph: Graph = replace(self.core, nodes=tuple(self.nodes), tensors=self.tensors, inputs=ends[0],
                                outputs=ends[1], metadata={})  # fmt: skip
         return Model(onnx_bytes(graph), tuple(self.inputs.values()), tuple(self.outputs))
 
@@ -64,7 +65,7 @@ class _Adapted:
 
     def _fresh(self, tensor: Tensor, shape: tuple[int, ...], part: str) -> Tensor:
         name = f"{tensor.name}/{part}"
-        while name in self.tensors or name in self.part.graph.constants:
+        while name in self.tensors or name in self.core.constants:
             name += "'"
         return Tensor(name, shape, tensor.dtype)
 

@@ -116,13 +116,12 @@ import sys
 from pipeall import Board, Pipeline, PipelineError
 from pipeall.testing.device_runs import DISTINCT, Runs, small_graph
 board = Board.detect(clusters=[[int(core)] for core in sys.argv[1:]])
-runs = Runs(board, board.component("npu"), small_graph(), 1e-3, 0)
+runs = Runs(board, board.component("npu"), small_graph(), small_graph(), 1e-3, 0)
 with Pipeline(runs.graph, "B-N-L:1,3", board) as pipe:
-    pipe.submit(runs.frames[0])
+    results = pipe.map(runs.frames[:9])
     for number in range(9):
-        pipe.submit(runs.frames[(number + 1) % DISTINCT])
         try:
-            runs.check(number, pipe.result(timeout=20))
+            runs.check(number, next(results))
         except PipelineError as error:
             print(number, error)
             break

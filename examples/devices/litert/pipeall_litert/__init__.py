@@ -1,0 +1,1 @@
+"""A device for pipeall: stages in LiteRT."""

@@ -1,0 +1,212 @@
+"""The device beside the CPU's kernels: each operator, whole stages, stand-ins for delegates, and what it refuses."""
+
+import os
+import subprocess
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pipeall_litert import device
+from pipeall_litert.tflite_file import RULES
+
+import pipeall
+from pipeall import Board, DeviceError, Engine, Pipeline, PipelineError, Plan
+from pipeall.graph.builder import GraphBuilder
+from pipeall.graph.ir import Graph, Tensor
+from pipeall.graph.partition import subgraph
+from pipeall.graph.passes.int8 import to_int8
+from pipeall.testing import check_device
+from pipeall.testing.device_checks import CHECKS
+from pipeall.testing.device_runs import small_graph
+
+RANDOM = np.random.default_rng(0)
+SHARE = 0.999  # of the outputs, that are within one quantum
+
+
+@pytest.fixture(scope="module")
+def board():
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("one core only")
+    return Board.detect(clusters=[[cores[0]], [cores[1]]])
+
+
+def samples(graph, count=8):
+    (tensor,) = graph.inputs
+    return [np.random.default_rng(seed).standard_normal(tensor.shape).astype(np.float32) for seed in range(count)]
+
+
+def quantized(graph):
+    return to_int8(pipeall.quantize(graph, samples(graph), method="minmax").written)
+
+
+@cache
+def integers(which):
+    """A network of ``which`` whose outputs are int8: all but its last layer, which makes real numbers."""
+    graph = quantized(which())
+    return replace(subgraph(graph, 0, len(graph.groups) - 1), transmits=False)
+
+
+class Net(GraphBuilder):
+    def __init__(self, shape):
+        self.x = Tensor("x", shape)
+        super().__init__(Graph("net", (), {"x": self.x}, {}, (self.x,), (self.x,)))
+
+    def conv(self, x, channels, k=1, groups=1, **attrs):
+        before = self.tensors[x].shape[1]
+        weight = RANDOM.standard_normal((channels, before // groups, k, k)) / (k * (before // groups) ** 0.5)
+        name = f"conv{len(self.nodes)}"
+        constants = self.constant(f"{name}/w", weight), self.constant(f"{name}/b", RANDOM.standard_normal(channels))
+        return self.add("conv", name, [x, *constants], groups=groups, **({"pads": (k // 2,) * 4} | attrs))
+
+
+def every_op():
+    """Each op that is written, with padding that TFLite has (SAME) and that it has not."""
+    net = Net((1, 4, 14, 12))
+    x = net.conv("x", 16, 3, strides=(2, 2), lo=0.0)  # 14 by 2: SAME pads the end alone
+    x = net.conv(x, 16, 3, groups=16, lo=0.0, hi=6.0)
+    x = net.add("add", "sum", [x, net.conv(x, 16)], lo=0.0)
+    x = net.add("maxpool", "max", [net.conv(x, 16)], kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
+    x = net.add("concat", "both", [net.conv(x, 8), net.conv(x, 8)], axis=1)
+    height, width = net.tensors[x].shape[2:]
+    sizes, scales = (1, 16, 2 * height, 2 * width), (1.0, 1.0, 2.0, 2.0)
+    x = net.add("resize", "larger", [net.conv(x, 16)], sizes=sizes, scales=scales, mode="nearest",
+                coordinates="asymmetric", rounding="floor")  # fmt: skip
+    x = net.add("mul", "gate", [x, net.add("sigmoid", "open", [net.conv(x, 16)])])
+    x = net.add("avgpool", "mean", [net.conv(x, 16)], kernel=(2, 2), strides=(2, 2))
+    shape = net.tensors[x].shape[2:]
+    x = net.add("avgpool", "all", [net.conv(x, 16)], kernel=shape, strides=(1, 1))
+    constants = (
+        net.constant("fc/w", RANDOM.standard_normal((10, 16)) / 4),
+        net.constant("fc/b", RANDOM.standard_normal(10)),
+    )
+    x = net.add("fc", "rows", [net.add("reshape", "flat", [x], shape=(1, 16)), *constants], axis=1)
+    last = net.constant("last/w", RANDOM.standard_normal((4, 10))), net.constant("last/b", RANDOM.standard_normal(4))
+    return net.graph([net.add("fc", "last", [x, *last], axis=1)])
+
+
+def shares():
+    """What pipeall quantize leaves to floats: a softmax of integers, and what it makes as real numbers again."""
+    net = Net((1, 24))
+    x = net.add("fakequant", "levels", ["x"], scale=2**-5, low=-128.0)
+    x = net.add("softmax", "softmax", [x], axis=1)
+    return to_int8(net.graph([net.add("fakequant", "shares", [x], scale=2**-8, low=0.0)]))
+
+
+@pytest.mark.parametrize("plan", ["N", "N-B:3", "B-N:4", "B-N-L:2,7", "B-N:3~5", "N-B:3~5"])
+@pytest.mark.parametrize("trace", [False, True])
+def test_whatever_crosses(plan, trace, board):
+    """Rounding differs, and errors grow from layer to layer: a few quanta after fifteen."""
+    graph = integers(every_op)
+    given = samples(graph, 12)
+    with Engine(graph, "big", board=board) as engine:
+        expected = [engine(x).astype(int) for x in given]
+    with Pipeline(graph, plan, board, trace=trace) as pipe:
+        for found, wanted in zip(pipe.map(given), expected, strict=True):
+            assert found.dtype == np.int8 and np.abs(found - wanted).max() <= 3
+    assert np.ptp(expected) > 30
+
+
+@pytest.mark.parametrize("first", range(0, 12, 3))
+def test_each_op_is_within_one_quantum_of_the_kernels(first, board):
+    """Three groups of what the CPU has made."""
+    graph = integers(every_op)
+    part = replace(subgraph(graph, first, min(first + 3, len(graph.groups))), receives=False, transmits=False)
+    prefix = replace(graph, outputs=part.inputs)
+    off = []
+    with Engine(part, "npu", board=board) as npu, Engine(part, "big", board=board) as big:
+        with Engine(prefix if first else part, "big", board=board) as before:
+            for x in samples(graph, 20):
+                given = before(x) if first else x
+                off.append(np.abs(npu(given).astype(int) - big(given)).ravel())
+    assert np.mean(np.concatenate(off) <= 1) >= SHARE
+
+
+def test_all_rules_are_tried():
+    nodes = (*integers(every_op).nodes, *shares().nodes)
+    assert {node.op for node in nodes} >= RULES.keys() - {"clip", "reshape"}
+
+
+def test_shares_of_classes(board):
+    with Engine(shares(), "npu", board=board) as npu, Engine(shares(), "big", board=board) as big:
+        for x in samples(shares()):
+            assert np.abs(npu(x) - big(x)).max() <= 2**-8
+
+
+def test_it_passes_what_every_device_must(board):
+    assert check_device("npu", board, integers(small_graph), tolerance=0.03, frames=2000) == list(CHECKS)
+
+
+def test_planning_goes_around_what_it_refuses(board):
+    """The last layer makes real numbers; the reason names the node."""
+    graph = quantized(small_graph())
+    with pytest.raises(DeviceError, match="node 'conv3': tensor 'conv3': expected integers with a scale, got float32"):
+        Engine(graph, "npu", board=board)
+    with pytest.raises(DeviceError, match="node 'conv0': .*expected integers"):
+        Engine(small_graph(), "npu", board=board)
+    profile = pipeall.profile(graph, board, ["big", "npu"], seconds=0.05)
+    assert list(profile.units["npu"].refused) == [4]
+    found = pipeall.search(graph, profile)
+    plans = [row.plan for row in found.ranked]
+    assert any("npu" in plan.units for plan in plans)
+    assert not any(lane[-1].unit == "npu" for plan in plans for lane in plan.lanes)
+
+
+def test_a_frame_that_fails_is_one_error_that_names_it(board, monkeypatch):
+    graph, frames = integers(every_op), samples(integers(every_op))
+    run, count = device._Run.__call__, iter(range(100))
+
+    def failing(self, bases):
+        if next(count) == 3:
+            raise RuntimeError("the accelerator was unplugged\nline 2")
+        run(self, bases)
+
+    monkeypatch.setattr(device._Run, "__call__", failing)
+    with Pipeline(graph, "B-N-L:2,7", board) as pipe:
+        found = pipe.map(frames)
+        for _ in range(3):
+            next(found)
+        with pytest.raises(PipelineError, match="npu.*frame 3.*the accelerator was unplugged$"):
+            next(found)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    built = tmp_path_factory.mktemp("delegate") / "libstandin.so"
+    source = Path(__file__).parent / "delegate.c"
+    subprocess.run(["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", source, "-o", built], check=True)
+    return built
+
+
+def test_a_delegate(library, monkeypatch):
+    monkeypatch.setenv("LITERT_DELEGATE", str(library))
+    cores = sorted(os.sched_getaffinity(0))
+    board = Board.detect(clusters=[[cores[0]], [cores[1]]])
+    row = next(row for row in board.describe() if row["component"] == "npu")
+    assert row["delegate"] == str(library) and not row["stand_in"] and str(Plan.parse("N")) == "npu"
+    graph = integers(every_op)
+    with Engine(graph, "npu", board=board) as npu, Engine(graph, "big", board=board) as big:
+        for x in samples(graph, 4):
+            assert np.abs(npu(x).astype(int) - big(x)).max() <= 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{library}:absent=1", "no component 'npu' .*LiteRT, delegate .*libstandin.so"),
+        ("/nowhere/libteflon.so", "no component 'npu' .*LiteRT, delegate /nowhere/libteflon.so: .*nowhere"),
+        ("{library}:broken=1", "LiteRT: .*[Dd]elegate"),
+        ("{library}:broken", "LITERT_THREADS, LITERT_DELEGATE: expected a number and FILE:KEY=VALUE"),
+    ],
+)
+def test_a_delegate_that_does_not_work(text, message, library, monkeypatch):
+    monkeypatch.setenv("LITERT_DELEGATE", text.format(library=library))
+    with pytest.raises(DeviceError, match=message):
+        Engine(integers(every_op), "npu", board=Board.detect())
+
+
+def test_its_peak(board):
+    peak = board.component("npu").device.peak()
+    assert peak.integer_ops > 1e8 and peak.bytes > 1e7
