@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 from preload import built
 
-from pipeall.media import v4l2
+from pipeall import ArgumentError
+from pipeall.media import camera, v4l2
 
 ROWS, COLUMNS = 32, 48
 STRUCTURES = {  # ours -> the kernel's, and the fields of other names
@@ -200,3 +201,26 @@ def test_what_is_chosen_and_what_goes_wrong(av, seen, tmp_path):
     assert "gives pRAA BG10 only, which pipeall does not read" in sensor[2]
     assert meta[0] == ["camera:7: expected a camera, got no such device"] and meta[2].startswith("no camera found")
     assert none[0] == ["camera:8: there is no camera /dev/video8; there are camera:7 (Cam)"]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ((8, 0, 0), ("BT.601", False)),  # sRGB, as webcams say
+        ((3, 0, 0), ("BT.709", False)),
+        ((10, 0, 0), ("BT.2020", False)),
+        ((7, 0, 0), ("BT.601", True)),  # JPEG
+        ((7, 2, 2), ("BT.709", False)),
+        ((1, 3, 1), ("BT.601", True)),
+    ],
+)
+def test_colours(numbers, expected):
+    """By V4L2_MAP_YCBCR_ENC_DEFAULT and V4L2_MAP_QUANTIZATION_DEFAULT of the kernel's header."""
+    assert camera.colours(v4l2.Layout("NV12", COLUMNS, ROWS, (COLUMNS,), numbers)) == expected
+
+
+def test_an_image_that_is_too_short():
+    layout = v4l2.Layout("NV12", COLUMNS, ROWS, (COLUMNS,), (8, 0, 0))
+    image = v4l2.Image([np.zeros(COLUMNS * ROWS * 3 // 2 - 1, np.uint8)], 0.0, False)
+    with pytest.raises(ArgumentError, match="expected 16 rows of 48 bytes, 48 apart, got 2303 bytes"):
+        camera.as_planes(layout, image)
