@@ -36,6 +36,7 @@ CYCLES = 10  # of opening and closing
 LEAK_BYTES = 512  # of a frame: what memory grows by, in the mean of many
 SPARE_BYTES = 8 << 20  # that memory may grow by in any case
 PROFILE_S = 0.05
+BESIDE = 100  # times as long as a frame that groups may take, or less: a busy machine, not another unit of time
 
 
 def traits(runs: Runs) -> None:
@@ -234,7 +235,7 @@ def profile(runs: Runs) -> None:
         runs.run(pipe, DISTINCT, ahead=1)
         (stage,) = pipe.stats().stages
     busy = stage.busy_ms
-    within = busy / 20 < sum(found.ms) < 20 * busy
+    within = busy / BESIDE < sum(found.ms) < BESIDE * busy
     assert within, f"expected groups of about {busy:.3g} ms together, as a frame takes, got {sum(found.ms):.3g}"
 
 

@@ -102,7 +102,7 @@ def test_info_as_text():
         (["info", "alexnet", "--plan", "G-B:99"], "[0:8]"),
         (["info", "alexnet", "--plan", ""], "got an empty one"),
         (["info", "ABSENT.ONNX"], "ABSENT.ONNX: "),
-        (["info", "alexnet", "--plan", "Q"], "expected big, mid, little, gpu or cpu"),
+        (["info", "alexnet", "--plan", "Q"], "expected big, mid, little, gpu, npu or cpu"),
         (["run", "squeezenet", "nowhere.jpg"], "nowhere.jpg"),
         (["run", "squeezenet", "EMPTY"], "expected pictures"),
         (["run", "squeezenet", "TEXT", "--plan", "B"], "text.jpg: expected a picture"),

@@ -68,7 +68,7 @@ FILES = {
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["profile", "tiny", "--units", "B,Q"], "expected big, mid, little, gpu or cpu"),
+        (["profile", "tiny", "--units", "B,Q"], "expected big, mid, little, gpu, npu or cpu"),
         (["profile", "tiny", "--units", "B,big"], "expected each once"),
         (["profile", "tiny", "--units", ""], "got an empty one"),
         (["profile", "tiny", "--units", "M"], "no component 'mid'"),

@@ -91,7 +91,7 @@ def test_a_modelled_board_says_what_its_model_says():
     [
         (["big", "gpu"], DeviceError, "no component 'gpu'"),
         (["bigx99"], ArgumentError, "expected at most [0-9]+ cores of big"),
-        (["tpu"], ArgumentError, "expected big, mid, little, gpu or cpu"),
+        (["tpu"], ArgumentError, "expected big, mid, little, gpu, npu or cpu"),
     ],
 )
 def test_units_that_are_not_there_are_errors_and_nothing_is_measured(units, error, message, board):

@@ -51,7 +51,7 @@ def test_a_frame_that_does_not_fit_is_refused(x, message, board):
         ("big-big:2", "another component"),
         ("gpu-gpu@fp16:2", "another component"),
         ("big-little:two", "expected ORDER"),
-        ("big-huge:2", "component: expected big, mid, little, gpu or cpu"),
+        ("big-huge:2", "component: expected big, mid, little, gpu, npu or cpu"),
         ("", "component: expected"),
     ],
 )

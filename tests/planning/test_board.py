@@ -141,9 +141,9 @@ def test_component_names(key, name):
     assert Unit.parse_whole(key) == name
 
 
-@pytest.mark.parametrize("key", ["", "x", "npu", "bigger", "big1", "G0", "gpu-1", "B-L", "B@fp8", "G@fp8", "M@double"])
+@pytest.mark.parametrize("key", ["", "x", "tpu", "bigger", "big1", "G0", "gpu-1", "B-L", "B@fp8", "G@fp8", "M@double"])
 def test_other_words_are_refused(vim3, key):
-    with pytest.raises(ArgumentError, match="expected big, mid, little, gpu or cpu"):
+    with pytest.raises(ArgumentError, match="expected big, mid, little, gpu, npu or cpu"):
         Board.detect(gpu=False, root=vim3).component(key)
 
 

@@ -191,7 +191,7 @@ def test_throttling_needs_an_emulated_board_and_a_component_of_its_board(graph, 
     ):
         pipe.throttle("big", 2)
     with Pipeline(graph, "big", board=toy) as pipe:
-        with pytest.raises(ArgumentError, match="component: expected big, mid, little, gpu or cpu"):
+        with pytest.raises(ArgumentError, match="component: expected big, mid, little, gpu, npu or cpu"):
             pipe.throttle("huge", 2)
         with pytest.raises(DeviceError, match="no component 'mid' on this board .it has big, little, gpu."):
             pipe.throttle("mid", 2)

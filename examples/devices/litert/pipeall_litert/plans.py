@@ -2,4 +2,4 @@
 
 from pipeall.pipeline.planning.units import Traits
 
-COMPONENTS = {"npu": Traits("pipeall_litert.device")}
+COMPONENTS = {"npu": Traits("pipeall_litert.device", several=True)}

@@ -2,4 +2,4 @@
 
 from pipeall.pipeline.planning.units import Traits
 
-COMPONENTS = {"npu": Traits("pipeall_onnxruntime.device")}
+COMPONENTS = {"npu": Traits("pipeall_onnxruntime.device", several=True)}
