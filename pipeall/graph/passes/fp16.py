@@ -97,14 +97,14 @@ class _Fp16Graph(GraphBuilder):
         """By their outputs: layers, pooling of their outputs, and what lies between them."""
         followed = self._followed()
         layers = {n.output for n in self.source.nodes if n.output in followed and self._is_layer(n)}
-        wanted = set(layers)  # what leads to a layer by ops that halves do for
+        wanted = set(layers)  # what leads to a layer, of halves or not, by ops that halves do for
         read: dict[str, list[Node]] = {}
         for node in self.source.nodes:
             for name in node.inputs:
                 read.setdefault(name, []).append(node)
         for node in reversed(self.source.nodes):
             consumers = read.get(node.output, ())
-            if any(r.output in layers or (r.output in wanted and self._does_for(r)) for r in consumers):
+            if any(has(r.op, Trait.WEIGHTS) or (r.output in wanted and self._does_for(r)) for r in consumers):
                 wanted.add(node.output)
         chosen = set(layers)
         for node in self.source.nodes:
