@@ -232,7 +232,7 @@ def _best(divisions: Sequence[Division], least: float) -> tuple[list[Choice], fl
     found: list[Choice] = []
     bounds = [-inf]
     for division in sorted(divisions, key=lambda one: -one.quick_level):
-        known = [choice.level for choice in found[SIMULATED - 1 : SIMULATED]]
+        known = [choice.level for choice in found[SIMULATED - 1 : SIMULATED] if choice.in_time]
         at_least = max([least * (1 - EQUAL), *known])
         if division.quick_level <= at_least:
             continue
