@@ -20,7 +20,7 @@ from .simulate_schedule import ScheduleSimulation, simulate_schedule
 from .unit_set import MAX_STAGES
 from .units import Unit, unit_sets
 
-SIMULATED = 8  # choices, the best by level
+SIMULATED = 16  # choices, the best by level
 FRAMES, MOST_FRAMES = 120, 6000  # of the slowest network, and of all together at most, in each simulation
 HELD = 0.02  # of a rate: what a simulation may lack of it, beside one frame
 EQUAL = 0.005  # of the level: choices nearer to the best tie with it
