@@ -31,6 +31,7 @@ _NAMES = {  # module -> its public names
     ".pipeline.measuring.comparison": "compare_modes",
     ".pipeline.measuring.exhaustive": "measure_all",
     ".pipeline.measuring.footprint": "footprint",
+    ".pipeline.measuring.joint_profile": "profile_together",
     ".pipeline.measuring.profiler": "profile",
     ".pipeline.measuring.precision": "allowed_precisions mixed_precision",
     ".pipeline.measuring.trial": "compare",
@@ -86,6 +87,7 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .pipeline.measuring.comparison import compare_modes as compare_modes
     from .pipeline.measuring.exhaustive import measure_all as measure_all
     from .pipeline.measuring.footprint import footprint as footprint
+    from .pipeline.measuring.joint_profile import profile_together as profile_together
     from .pipeline.measuring.precision import allowed_precisions as allowed_precisions
     from .pipeline.measuring.precision import mixed_precision as mixed_precision
     from .pipeline.measuring.profiler import profile as profile

@@ -28,8 +28,9 @@ TOPICS = {
     "boards": "Board BoardModel Plan footprint",
     "running": "Model PictureAnswer Picture Pipeline Engine Schedule Stats Crops Merged Tee View",
     "tasks": "tasks",
-    "planning": "profile Profile search SearchResult explain verify Verification compare compare_modes measure_all "
-    "simulate Simulation Demand SchedulePlan schedule_search ScheduleSearch simulate_schedule ScheduleSimulation",
+    "planning": "profile profile_together Profile search SearchResult explain verify Verification compare "
+    "compare_modes measure_all simulate Simulation Demand SchedulePlan schedule_search ScheduleSearch "
+    "simulate_schedule ScheduleSimulation",
     "quantization": "quantize Quantized write_slices keep_float32 mixed_precision allowed_precisions",
     "sizes": "cost Size",
     "testing": "testing",

@@ -9,7 +9,7 @@ import pytest
 from graphs import ZOO, frames, small_net, zoo_net
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from process import statuses
+from process import no_longer, statuses
 from profiles import made_up
 from scipy.optimize import linprog
 from toy_board import MS, chain_net, toy_board
@@ -89,10 +89,11 @@ def test_a_unit_is_one_thread_and_one_team(board):
     def threads(plan):
         with Pipeline(graph, plan, board=board) as pipe:
             list(pipe.map(frames(graph, 3)))
-            return len(set(statuses()) - before)
+            running = set(statuses()) - before
+        assert no_longer(running)
+        return len(running)
 
     assert threads("B-L-B-L:1,2,3") == threads("B-L:2")
-    assert not set(statuses()) - before
 
 
 def test_stages_of_a_unit_share_their_arena(board):

@@ -112,6 +112,7 @@ def several(det: Path, rec: Path, camera: list[npt.NDArray[np.uint8]]) -> dict[s
     plan = pipeall.SchedulePlan(plans, demands, {"det": 15.0, "rec": None})
     simulated: pipeall.ScheduleSimulation = pipeall.simulate_schedule(profiles, plan)
     graphs = {"det": pipeall.load(det), "rec": pipeall.load(rec)}
+    profiles = pipeall.profile_together(graphs)
     searched: pipeall.ScheduleSearch = pipeall.schedule_search(graphs, profiles, demands)
     print(searched.gain, searched.gap, searched.plan == plan)
     near, far = pipeall.Tee(camera, 2)

@@ -7,12 +7,14 @@ from dataclasses import replace
 from itertools import islice
 from math import inf
 
+from ...arguments import number
 from ...errors import ArgumentError
 from .plan import Plan
 from .plan_table import PredictedPlan
 
 ASKED = 100  # plans at most, the best first, whose memory is asked for: none is searched for little memory
 
+BYTES = number(0)
 BytesOf = Callable[[Plan], float]
 
 
@@ -50,5 +52,5 @@ class MemoryLimit:
 
     def _mb(self, plan: Plan) -> float:
         if plan not in self.known_mb:
-            self.known_mb[plan] = self.bytes_of(plan) / 1e6
+            self.known_mb[plan] = BYTES(f"memory of {plan}", self.bytes_of(plan)) / 1e6
         return self.known_mb[plan]

@@ -177,9 +177,9 @@ class _Task:
         return Networks(tuple(self.profiles.values()), tuple(rate / 1e3 for rate in rates), fixed, limits, priorities)
 
     def tried(self, choice: Choice, alone: Mapping[str, float]) -> _Simulated:
-        """A choice simulated; where its level is not reached, planned for the one that is."""
+        """A choice simulated; where its level is not reached, planned for the one that is, if any is."""
         first = self.simulated(choice, alone, choice.level)
-        if first.level >= (1 - HELD) * choice.level:
+        if not 0 < first.level < (1 - HELD) * choice.level:
             return first
         again = self.simulated(choice, alone, first.level)
         return again if again.level >= (1 - EQUAL) * first.level else first
