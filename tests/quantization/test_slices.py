@@ -1,6 +1,7 @@
 """Slices: run one after the other in onnxruntime they are the whole network's file, byte for byte of int8."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -128,6 +129,13 @@ def test_a_device_finds_its_own(tmp_path):
     found = slices.find(subgraph(graph, 1, 3))
     assert (found.first, found.last, found.file) == (1, 3, tmp_path / "net.2-3.onnx")
     assert slices.find(subgraph(graph, 0, 4)).first == 0 and slices.find(subgraph(graph, 0, 3)) is None
+
+
+def test_a_network_trained_anew_has_other_slices(tmp_path):
+    graph = small_net()
+    slices = Slices.load(write_slices(graph, [(1, 3)], tmp_path).parent)
+    other = replace(graph, constants={name: 2 * array for name, array in graph.constants.items()})
+    assert slices.find(subgraph(graph, 1, 3)) and slices.find(subgraph(other, 1, 3)) is None
 
 
 def test_ranges_worth_having():

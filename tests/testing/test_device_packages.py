@@ -11,8 +11,9 @@ from build_trees import REPOSITORY
 QUICK = {
     "onnxruntime": "(crosses and B-N-L and False) or one_error",
     "litert": "(crosses and B-N-L and False) or one_error or that_does_not_work",
+    "rknn": "every_place or timeout or one_slice",
 }
-MODULES = {"litert": "ai_edge_litert"}
+MODULES = {"litert": "ai_edge_litert", "rknn": "onnxruntime"}
 
 
 @pytest.mark.parametrize("name", QUICK)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import replace
+from hashlib import sha256
 from itertools import accumulate, combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +52,7 @@ class Slice(NamedTuple):
     first: int
     last: int
     file: Path
+    weights: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
@@ -78,13 +80,24 @@ class Slices(NamedTuple):
         if not 1 <= first <= last <= groups:
             raise row.fail("groups", f"numbers of groups from 1 to {groups}")
         names = ([tensor.word("name") for tensor in row.rows(end)] for end in ("inputs", "outputs"))
-        return Slice(first - 1, last, path.parent / row.word("file"), *map(tuple, names))
+        return Slice(first - 1, last, path.parent / row.word("file"), row.word("weights"), *map(tuple, names))
 
     def find(self, part: Graph) -> Slice | None:
-        """The one that computes a sub-graph, which has the same inputs and outputs; None where there is none."""
+        """The one that computes a sub-graph: it has the same inputs, outputs and weights. None where there is none."""
         wanted = slice_of(part)
         ends = [tuple(tensor.name for tensor in tensors) for tensors in (wanted.inputs, wanted.outputs)]
-        return next((one for one in self.slices if [one.inputs, one.outputs] == ends), None)
+        alike = [one for one in self.slices if [one.inputs, one.outputs] == ends]
+        weights = weights_digest(wanted) if alike else None
+        return next((one for one in alike if one.weights == weights), None)
+
+
+def weights_digest(part: Graph) -> str:
+    """Of the weights that a slice computes with: another of the same shapes, trained anew, is not mistaken for it."""
+    digest = sha256()
+    for name in sorted({name for node in part.nodes for name in node.inputs} & part.constants.keys()):
+        array = part.constants[name]
+        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()[:32]
 
 
 def entry(graph: Graph, first: int, last: int, file: str) -> dict[str, Any]:
@@ -95,6 +108,7 @@ def entry(graph: Graph, first: int, last: int, file: str) -> dict[str, Any]:
     return {
         "file": file,
         "groups": [first + 1, last],
+        "weights": weights_digest(made),
         "inputs": [described(part.tensors[tensor.name]) for tensor in made.inputs],
         "outputs": [described(part.tensors[tensor.name]) for tensor in made.outputs],
         "passes": [tensor.name for tensor in part.inputs if tensor.name in crossing],

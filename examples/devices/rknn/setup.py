@@ -1,0 +1,23 @@
+"""Builds what runs a frame: a shared library behind pipeall's program.h."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+HEADER = Path("_kernels", "program.h")
+FOUND = find_spec("pipeall")  # not there where pip builds apart: then this is a folder of its repository
+FOLDERS = [*(FOUND.submodule_search_locations if FOUND else ()), Path(__file__).resolve().parent / "../../../pipeall"]
+INCLUDE = next(folder for folder in map(str, FOLDERS) if Path(folder, HEADER).exists())
+
+setup(
+    ext_modules=[
+        Extension(
+            "pipeall_rknn._native",
+            ["pipeall_rknn/native.c"],
+            include_dirs=[INCLUDE],
+            depends=[str(Path(INCLUDE, HEADER))],
+            extra_compile_args=["-std=c11", "-O2", "-D_GNU_SOURCE"],
+        )
+    ]
+)

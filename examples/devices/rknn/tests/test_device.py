@@ -1,0 +1,210 @@
+"""The device on a stand-in for librknnrt: from slices to answers, at every place of a pipeline, and whatever fails."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pipeall_rknn import device
+from stand_in import convert
+
+import pipeall
+from pipeall import Board, Engine, Pipeline, Plan, write_slices
+from pipeall.pipeline.lane import lowered_stages
+from pipeall.pipeline.planning.units import may_be_neighbours
+from pipeall.testing import check_device
+from pipeall.testing.device_checks import CHECKS
+from pipeall.testing.device_runs import small_graph
+
+HERE = Path(__file__).parent
+GROUPS = [(i, i + 1) for i in range(4)]
+
+
+@pytest.fixture(scope="session")
+def stand_in(tmp_path_factory):
+    """The stand-in, built."""
+    library = tmp_path_factory.mktemp("library") / "librknnrt.so"
+    folders = [Path(device.__file__).parent, HERE.parent / "pipeall_rknn", sysconfig.get_path("include")]
+    flags = ["-std=gnu11", "-O1", "-shared", "-fPIC", *(f"-I{folder}" for folder in folders)]
+    subprocess.run(["cc", *flags, HERE / "stand_in.c", "-o", library], check=True)
+    return library
+
+
+@pytest.fixture(scope="session")
+def slices(tmp_path_factory):
+    """Folders of two networks of the same names with other weights: all groups apart, and some together."""
+    folders = []
+    for seed in range(2):
+        folder = tmp_path_factory.mktemp("slices")
+        write_slices(small_graph(seed), [*GROUPS, (0, 4), (1, 3)], folder)
+        convert(folder)
+        folders.append(str(folder))
+    return os.pathsep.join(folders)
+
+
+@pytest.fixture
+def variables(monkeypatch, stand_in, slices):
+    known = {"RKNN_LIBRARY": str(stand_in), "PIPEALL_RKNN_SLICES": slices, "RKNN_CORES": "3"}
+    for name, value in known.items():
+        monkeypatch.setenv(name, value)
+    return known | {"PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
+
+
+@pytest.fixture
+def board(variables):
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("one core only")
+    return Board.detect(clusters=[[cores[0]], [cores[1]]])
+
+
+def test_it_passes_what_every_device_must(board):
+    assert check_device("npu", board) == list(CHECKS)
+
+
+@pytest.mark.parametrize(
+    "plan", ["N", "B-N-L:1,3", "B-N:3", "N-N1-N2:1,2", "B-N1-B:1,3", "N+N1+N2", "B-N:1~3", "N-B:1~3"]
+)
+def test_at_every_place(plan, board):
+    """One slice or several in a stage, cores beside each other, cuts that float."""
+    graph = small_graph()
+    given = [np.random.default_rng(seed).standard_normal((1, 4, 12, 10)).astype(np.float32) for seed in range(24)]
+    with Engine(graph, "big", board=board) as engine, Pipeline(graph, plan, board) as pipe:
+        for found, frame in zip(pipe.map(given), given, strict=True):
+            np.testing.assert_allclose(found, engine(frame), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("plan", "apart", "files"), [("B-N-L:1,3", False, 1), ("B-N-L:1,3", True, 2), ("B-N:2", False, 2)]
+)
+def test_a_stage_is_one_slice_where_there_is_one(plan, apart, files, board):
+    """Else, and where groups are timed, a slice for each group."""
+    (lane,) = Plan.parse(plan).lanes
+    lowered = lowered_stages(small_graph(), lane, [board.component(stage.unit) for stage in lane])[1]
+    assert len(device.compiled(lowered, apart)) == files
+
+
+def test_planning_goes_around_what_has_no_slice(board, tmp_path, monkeypatch):
+    write_slices(small_graph(), [(1, 2), (2, 3), (1, 3)], tmp_path)
+    convert(tmp_path)
+    (tmp_path / "small.3-3.rknn").unlink()
+    monkeypatch.setenv("PIPEALL_RKNN_SLICES", str(tmp_path))
+    times = pipeall.profile(small_graph(), board, ["npu", "big"], seconds=0.05).units["npu"]
+    assert sorted(times.refused) == [1, 3, 4]
+    assert "conv2: expected a .rknn file of its slice in PIPEALL_RKNN_SLICES, got none" in times.refused[3]
+
+
+def test_what_it_says(board):
+    parts = [board.component(name).device for name in ("npu", "npu1", "npu2")]
+    assert [part.mask for part in parts] == [1, 2, 4] and len({part.resources for part in parts}) == 3
+    assert all(part.stand_in and "never run on hardware" in part.description for part in parts)
+    assert may_be_neighbours("npu", "npu1")
+
+
+@pytest.mark.parametrize(("chip", "cores"), [(b"rockchip,rk3588s\0", 3), (b"rockchip,rk3576\0", 2), (b"rk3568", 1)])
+def test_cores_of_a_chip(chip, cores, monkeypatch):
+    monkeypatch.delenv("RKNN_CORES", raising=False)
+    assert device.cores_of(chip) == cores
+
+
+RUN = """
+import os
+from pipeall import Board, Pipeline, PipelineError
+from pipeall.testing.device_runs import DISTINCT, Runs, small_graph
+board = Board.detect(clusters=[[core] for core in sorted(os.sched_getaffinity(0))[:2]])
+graph = small_graph()
+runs = Runs(board, board.components["big"], graph, graph, 1e-3, 0)
+with Pipeline(graph, "B-N-L:1,3", board) as pipe:
+    for number in range(9):
+        pipe.submit(runs.frames[number % DISTINCT])
+        try:
+            runs.check(number, pipe.result(timeout=20))
+        except PipelineError as error:
+            print(number, error)
+            break
+    else:
+        print("all")
+"""
+
+
+def run(variables):
+    """What a pipeline of nine frames prints, or its traceback, in a process of its own that must end."""
+    done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, timeout=60,
+                          env=os.environ | variables)  # fmt: skip
+    return done.stdout or done.stderr[-1500:]
+
+
+LATE_FAULTS = {  # frame 4 is refused; those before come out
+    "inputs_set:-8:5": "rknn_inputs_set: an input that it does not take (-8)",
+    "run:-2:5": "rknn_run: timeout (-2)",
+    "run:-1:5": "rknn_run: failed (-1)",
+    "run:-3:5": "rknn_run: no NPU, or no driver for it (-3)",
+    "outputs_get:-9:5": "rknn_outputs_get: an output that it does not give (-9)",
+    "outputs_get:-99:5": "rknn_outputs_get: an error of no known kind (-99)",
+}
+EARLY_FAULTS = {
+    "init:-3": "rknn_init: no NPU, or no driver for it (-3)",
+    "init:-4": "rknn_init: no memory (-4)",
+    "init:-10": "rknn_init: the NPU's driver does not match librknnrt (-10)",
+    "set_core_mask:-5": "rknn_set_core_mask: a parameter that it does not take (-5)",
+    "query:-7": "rknn_query: a context that is not open (-7)",
+    "count": "expected (inputs, outputs) (1, 1), got (1, 2)",
+    "shape": "expected conv0 of shape (1, 12, 10, 8), got (1, 12, 10, 9) in format 1",
+    "format": "in format 2",
+}
+
+
+@pytest.mark.parametrize(("fault", "message"), LATE_FAULTS.items())
+def test_a_frame_that_fails_is_one_error(fault, message, variables):
+    printed = run(variables | {"STAND_IN_FAULT": fault})
+    assert printed.startswith("4 ") and len(printed.splitlines()) == 1, printed
+    assert f"small.2-3.rknn: {message}" in printed and "npu" in printed, printed
+
+
+@pytest.mark.parametrize(("fault", "message"), EARLY_FAULTS.items())
+def test_a_slice_that_does_not_load(fault, message, variables):
+    printed = run(variables | {"STAND_IN_FAULT": fault})
+    assert printed.count("DeviceError: ") == 1 and "small.2-3.rknn: " in printed and message in printed, printed
+
+
+def test_a_slow_npu_loses_no_frame(variables):
+    assert run(variables | {"STAND_IN_FAULT": "late:50"}) == "all\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"version": 7}, "rknn_init: failed (-1)"),
+        ({"platform": "rk3568"}, "rknn_init: compiled for another chip (-13)"),
+    ],
+)
+def test_a_file_for_another_runtime(options, message, variables, tmp_path):
+    write_slices(small_graph(), [(1, 3)], tmp_path)
+    convert(tmp_path, **options)
+    printed = run(variables | {"PIPEALL_RKNN_SLICES": str(tmp_path)})
+    assert f"small.2-3.rknn: {message}" in printed, printed
+
+
+def test_a_file_that_is_cut_off(variables, tmp_path):
+    write_slices(small_graph(), [(1, 3)], tmp_path)
+    (tmp_path / "small.2-3.rknn").write_bytes(b"RK")
+    printed = run(variables | {"PIPEALL_RKNN_SLICES": str(tmp_path)})
+    assert "rknn_init: not a model for this version of librknnrt (-6)" in printed, printed
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"RKNN_LIBRARY": "/nowhere/librknnrt.so"}, "librknnrt: /nowhere/librknnrt.so: cannot open"),
+        ({"RKNN_LIBRARY": "libm.so.6"}, "libm.so.6: expected librknnrt, which has rknn_init"),
+        ({"PIPEALL_RKNN_SLICES": ""}, "PIPEALL_RKNN_SLICES: expected folders of slices"),
+        ({"PIPEALL_RKNN_SLICES": "/nowhere"}, "/nowhere"),
+        ({"RKNN_CORES": "9"}, "RKNN_CORES: expected 1 to 3, got 9"),
+    ],
+)
+def test_an_environment_that_does_not_fit(changed, message, variables):
+    printed = run(variables | changed)
+    assert "DeviceError: " in printed and message in printed, printed
