@@ -12,12 +12,16 @@ FAILED, MODEL_INVALID, PLATFORM_UNMATCH = -1, -6, -13
 NCHW, NHWC, UNDEFINED = 0, 1, 3
 
 
-def convert(folder, version=VERSION, platform=PLATFORM):
+def convert(folder, **options):
     """Writes a file beside each .onnx that a manifest lists, as the vendor's tool would."""
     for one in json.loads((Path(folder) / "manifest.json").read_text())["slices"]:
         model = Path(folder, one["file"])
-        head = json.dumps({"version": version, "platform": platform}).encode() + b"\n"
-        model.with_suffix(".rknn").write_bytes(MAGIC + head + model.read_bytes())
+        write(model, model.with_suffix(".rknn"), **options)
+
+
+def write(model, path, version=VERSION, platform=PLATFORM):
+    head = json.dumps({"version": version, "platform": platform}).encode() + b"\n"
+    Path(path).write_bytes(MAGIC + head + Path(model).read_bytes())
 
 
 def load(path):

@@ -1,5 +1,6 @@
 """The device on a stand-in for librknnrt: from slices to answers, at every place of a pipeline, and whatever fails."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from pipeall_rknn import device
 from stand_in import convert
 
@@ -208,3 +210,44 @@ def test_a_file_that_is_cut_off(variables, tmp_path):
 def test_an_environment_that_does_not_fit(changed, message, variables):
     printed = run(variables | changed)
     assert "DeviceError: " in printed and message in printed, printed
+
+
+TOOL = """
+from pathlib import Path
+from stand_in import write
+class RKNN:
+    def config(self, target_platform): self.chip = target_platform
+    def load_onnx(self, model): self.model = model
+    def build(self, do_quantization, dataset):
+        samples = [line.split() for line in Path(dataset).read_text().splitlines()]
+        assert do_quantization and len(samples) == 3 and all(Path(file).exists() for one in samples for file in one)
+    def export_rknn(self, path): write(self.model, path, platform=self.chip)
+    def release(self): pass
+"""
+
+
+def test_from_slices_to_answers(variables, tmp_path):
+    """By the commands of the README, with a stand-in for the vendor's tool."""
+    (tmp_path / "tool" / "rknn").mkdir(parents=True)
+    (tmp_path / "tool" / "rknn" / "api.py").write_text(TOOL)
+    variables["PYTHONPATH"] = f"{tmp_path / 'tool'}{os.pathsep}{variables['PYTHONPATH']}"
+    pipeall.save_onnx(pipeall.zoo.squeezenet(), tmp_path / "net.onnx")
+    for seed in range(3):
+        pixels = np.random.default_rng(seed).integers(0, 256, (240, 250, 3), np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{seed}.png")
+
+    def command(*words):
+        return subprocess.run([sys.executable, *words], cwd=tmp_path, env=os.environ | variables, text=True, check=True,
+                              stdout=subprocess.PIPE, timeout=120).stdout  # fmt: skip
+
+    pictures = [f"{seed}.png" for seed in range(3)]
+    command("-m", "pipeall", "slice", "net.onnx", *pictures, "--plan", "B-N-B:5,11", "--units", "npu", "-o", "slices")
+    command(str(HERE.parent / "convert.py"), "slices", "rk3588")
+    variables["PIPEALL_RKNN_SLICES"] = str(tmp_path / "slices")
+    run_it = ("-m", "pipeall", "run", "net.onnx", *pictures, "--json", "--plan")
+    found, wanted = (list(map(json.loads, command(*run_it, plan).splitlines())) for plan in ("B-N-B:5,11", "B"))
+    for mine, alone in zip(found[:3], wanted[:3], strict=True):
+        assert mine["source"] == alone["source"]
+        ids, scores = zip(*((one["category_id"], one["score"]) for one in mine["classes"]), strict=True)
+        assert ids[0] == alone["classes"][0]["category_id"]
+        np.testing.assert_allclose(scores, [one["score"] for one in alone["classes"]], atol=1e-4)
