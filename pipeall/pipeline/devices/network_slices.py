@@ -83,10 +83,11 @@ class Slices(NamedTuple):
         return Slice(first - 1, last, path.parent / row.word("file"), row.word("weights"), *map(tuple, names))
 
     def find(self, part: Graph) -> Slice | None:
-        """The one that computes a sub-graph: it has the same inputs, outputs and weights. None where there is none."""
+        """The one that computes a sub-graph: it has the same inputs and outputs, in any order, and weights. None where
+        there is none."""
         wanted = slice_of(part)
-        ends = [tuple(tensor.name for tensor in tensors) for tensors in (wanted.inputs, wanted.outputs)]
-        alike = [one for one in self.slices if [one.inputs, one.outputs] == ends]
+        ends = [{tensor.name for tensor in tensors} for tensors in (wanted.inputs, wanted.outputs)]
+        alike = [one for one in self.slices if [set(one.inputs), set(one.outputs)] == ends]
         weights = weights_digest(wanted) if alike else None
         return next((one for one in alike if one.weights == weights), None)
 

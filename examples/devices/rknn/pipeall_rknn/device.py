@@ -187,6 +187,8 @@ def _view(about: TensorAttr, tensor: Tensor, file: str) -> View:
     dims, nhwc = tuple(about.dims[: min(about.n_dims, len(about.dims))]), about.fmt == NHWC
     images, *channels_and_sides = tensor.shape
     shape = (images, *channels_and_sides[1:], *channels_and_sides[:1]) if nhwc else tensor.shape
+    if tensor.dtype != "float32":
+        raise DeviceError(f"{file}: expected {tensor.name} of float32, got {tensor.dtype}")
     if about.fmt not in (NCHW, NHWC, UNDEFINED) or dims != shape:
         raise DeviceError(f"{file}: expected {tensor.name} of shape {shape}, got {dims} in format {about.fmt}")
     return View.of(tensor.shape, nhwc and len(shape) == 4)

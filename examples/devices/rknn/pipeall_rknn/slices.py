@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pipeall.errors import DeviceError
 from pipeall.graph.ir import Tensor
 from pipeall.pipeline.devices.network_parts import Part, Place, network_parts
-from pipeall.pipeline.devices.network_slices import Slices
+from pipeall.pipeline.devices.network_slices import Slice, Slices
 from pipeall.steps import Lowered
 
 FOLDERS = "PIPEALL_RKNN_SLICES"
@@ -20,18 +20,23 @@ RANK = 4
 
 
 class Compiled(NamedTuple):
-    """A network of a stage, and the file that computes it; None where it only copies."""
+    """A network of a stage, and the slice that computes it, with its file; None where it only copies."""
 
     part: Part
-    file: Path | None
+    slice: Slice | None
+
+    @property
+    def file(self) -> Path | None:
+        return self.slice and self.slice.file.with_suffix(".rknn")
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        return self.part.graph.inputs if self.file else ()
+        """In the order of the file."""
+        return tuple(self.part.graph.tensors[name] for name in self.slice.inputs) if self.slice else ()
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        return self.part.graph.outputs if self.file else ()
+        return tuple(self.part.graph.tensors[name] for name in self.slice.outputs) if self.slice else ()
 
 
 class View(NamedTuple):
@@ -87,5 +92,5 @@ def _files(parts: Sequence[Part], known: Sequence[Slices]) -> Iterator[Compiled 
             yield Compiled(part, None)
             continue
         slices = filter(None, (one.find(part.graph) for one in known))
-        files = (one.file.with_suffix(".rknn") for one in slices)
-        yield next((Compiled(part, file) for file in files if file.exists()), None)
+        ready = (found for found in (Compiled(part, one) for one in slices) if found.file.exists())
+        yield next(ready, None)

@@ -15,6 +15,8 @@ from stand_in import convert
 
 import pipeall
 from pipeall import Board, Engine, Pipeline, Plan, write_slices
+from pipeall.graph.builder import GraphBuilder
+from pipeall.graph.ir import Graph, Tensor
 from pipeall.pipeline.lane import lowered_stages
 from pipeall.pipeline.planning.units import may_be_neighbours
 from pipeall.testing import check_device
@@ -77,6 +79,38 @@ def test_at_every_place(plan, board):
     with Engine(graph, "big", board=board) as engine, Pipeline(graph, plan, board) as pipe:
         for found, frame in zip(pipe.map(given), given, strict=True):
             np.testing.assert_allclose(found, engine(frame), atol=1e-4)
+
+
+def residual_net():
+    """256 channels, whose pixels lie apart in slots; a tensor that passes a group; an early output."""
+    image = Tensor("x", (1, 4, 6, 5))
+    net = GraphBuilder(Graph("residual", (), {image.name: image}, {}, (image,), (image,)))
+    random = np.random.default_rng(0)
+
+    def conv(name, x, before, channels):
+        weight = random.standard_normal((channels, before, 3, 3)) / (9 * before) ** 0.5
+        constants = net.constant(f"{name}/w", weight), net.constant(f"{name}/b", random.standard_normal(channels))
+        return net.add("conv", name, [x, *constants], pads=(1,) * 4)
+
+    first = conv("first", "x", 4, 256)
+    early = net.add("sigmoid", "early", [first])
+    x = conv("third", conv("second", first, 256, 256), 256, 256)
+    x = conv("fourth", net.add("add", "sum", [x, first]), 256, 8)
+    return net.graph([early, net.add("softmax", "last", [x], axis=1)]).finer(2)
+
+
+@pytest.mark.parametrize("plan", ["N", "N-B:2", "B-N:2", "B-N-L:1,2", "B-N-L:1,3", "N-N1-B:1,2"])
+def test_whatever_crosses(plan, board, tmp_path, monkeypatch):
+    graph = residual_net()
+    count = len(graph.groups)
+    write_slices(graph, [(i, j) for i in range(count) for j in range(i + 1, count + 1) if j - i != 2], tmp_path)
+    convert(tmp_path)
+    monkeypatch.setenv("PIPEALL_RKNN_SLICES", str(tmp_path))
+    given = [np.random.default_rng(seed).standard_normal((1, 4, 6, 5)).astype(np.float32) for seed in range(8)]
+    with Engine(graph, "big", board=board) as engine, Pipeline(graph, plan, board) as pipe:
+        for found, frame in zip(pipe.map(given), given, strict=True):
+            for name, wanted in engine(frame).items():
+                np.testing.assert_allclose(found[name], wanted, atol=1e-5 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize(
