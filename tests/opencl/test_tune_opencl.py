@@ -131,7 +131,7 @@ def test_the_command(gpu, monkeypatch):
     assert "direct" in invoke("profile", "tune", "alexnet").output
     for arguments, message in (
         (("--unit", "big"), "expected a device that is tuned ahead, such as a gpu"),
-        (("--unit", "npu"), "expected big, mid, little, gpu"),
+        (("--unit", "tpu"), "expected big, mid, little, gpu"),
     ):
         failed = invoke("profile", "tune", "alexnet", *arguments)
         assert failed.exit_code == 2 and message in failed.stderr
