@@ -41,8 +41,8 @@ from pipeall import (
     simulate_schedule,
 )
 from pipeall.pipeline.measuring.trial import random_frame
-from pipeall.pipeline.planning.division import Candidate, Division, Networks
 from pipeall.pipeline.planning.plan import Plan
+from pipeall.pipeline.planning.schedule_division import Candidate, Division, Networks
 from pipeall.pipeline.planning.units import Unit, unit_sets
 
 SETS = {

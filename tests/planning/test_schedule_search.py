@@ -10,8 +10,8 @@ from profiles import made_up, profile_of
 from scipy.optimize import linprog
 
 from pipeall import ArgumentError, Demand, Plan, schedule_search, simulate_schedule
-from pipeall.pipeline.planning.division import MARGIN, Division, Networks
 from pipeall.pipeline.planning.profile import HOST, Profile
+from pipeall.pipeline.planning.schedule_division import MARGIN, Division, Networks
 from pipeall.pipeline.planning.units import Unit
 
 EXACT = 1e-7

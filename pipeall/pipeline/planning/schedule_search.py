@@ -12,8 +12,8 @@ from ...arguments import a, by_name, checked, optional, several, text, whole
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.onnx.read.given import network
-from .division import Choice, Division, Networks
 from .profile import Profile, profile_of
+from .schedule_division import Choice, Division, Networks
 from .schedule_plan import Demand, SchedulePlan
 from .search import MAX_STAGES_GIVEN, search
 from .simulate_schedule import ScheduleSimulation, simulate_schedule
