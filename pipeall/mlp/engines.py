@@ -37,10 +37,9 @@ class Kernels:
     def __init__(self, threads: int = 1):
         from .._kernels.cpu import cluster
         from .._kernels.cpu.kernels import Crew
-        from .._kernels.cpu.table import choose
+        from .._kernels.cpu.self_check import checked
 
-        big = cluster.detect()[0]
-        self._crew = Crew(choose(big.isas, big.core_type), threads)
+        self._crew = Crew(checked(cluster.detect()[0]), threads)
 
     def zeros(self, *shape: int) -> np.ndarray:
         from .._kernels.buffers import aligned

@@ -27,11 +27,12 @@ TWO_STAGES = """
 import os, pickle, sys
 import numpy as np
 import pipeall
-from pipeall._kernels.cpu.table import choose
+from pipeall._kernels.cpu.self_check import checked, wrong_on
 
 board = pipeall.Board.detect(clusters=[[core] for core in sorted(os.sched_getaffinity(0))[:2]], gpu=False)
 for component in board.components.values():
-    kernels = choose(component.device.cluster.isas, component.device.cluster.core_type)
+    kernels = checked(component.device.cluster)
+    assert wrong_on(component.device.cluster) == ()
     halves = "asimdhp" in component.device.cluster.isas
     native = [name for (_, type_), name in kernels.items() if halves or not type_.endswith(("f16", "f16acc"))]
     assert not any("_ref" in name for name in native), kernels

@@ -195,6 +195,11 @@ def _identify_x86(tree: Tree, core: int, info: dict[str, str]) -> tuple[str, str
     return core_type, evidence, isas
 
 
+def own_isas(features: str) -> tuple[str, ...]:
+    """The instruction sets of the CPU that this runs on, by what it says of itself (``kernels.features``)."""
+    return _isas({"aarch64": ARM_ISAS, "x86_64": X86_ISAS}.get(os.uname().machine, {}), features)
+
+
 def _isas(known: dict[str, set[str]], features: str) -> tuple[str, ...]:
     return (*(isa for isa, needs in known.items() if needs <= set(features.split())), "ref")
 

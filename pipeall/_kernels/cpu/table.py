@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ...errors import DeviceError
@@ -41,31 +41,38 @@ OPS = tuple(dict.fromkeys((row.op, row.type) for row in ROWS))
 Kernels = dict[tuple[str, str], str]  # (op, element type) -> name
 
 
-def choose(isas: Sequence[str], core: str) -> Kernels:
-    """The kernel of every op and element type for a core with these instruction sets.
+def fitting(key: tuple[str, str], isas: Sequence[str], core: str) -> list[KernelRow]:
+    """The rows of an op and element type that a core with these instruction sets can run, fastest first."""
+    return [row for row in ROWS if (row.op, row.type) == key and row.isa in isas and row.suits(core)]
+
+
+def choose(isas: Sequence[str], core: str, without: Collection[str] = ()) -> Kernels:
+    """The kernel of every op and element type for a core with these instruction sets; none of those ``without``.
 
     Raises DeviceError naming an op that none of them has a kernel for.
     """
     table = {}
     for op, type_ in OPS:
-        fitting = [row for row in ROWS if (row.op, row.type) == (op, type_) and row.isa in isas and row.suits(core)]
-        if not fitting:
+        names = [row.name for row in fitting((op, type_), isas, core) if row.name not in without]
+        if not names:
             raise DeviceError(
                 f"kernel table: no {op} kernel of {type_} for instruction sets {', '.join(isas)} on {core}"
             )
-        table[op, type_] = fitting[0].name
+        table[op, type_] = names[0]
     return table
 
 
-def explain(isas: Sequence[str], core: str) -> list[tuple[KernelRow, str]]:
-    """Every row with why it was taken or passed over, for ``pipeall devices``."""
-    taken = choose(isas, core)
+def explain(isas: Sequence[str], core: str, without: Collection[str] = ()) -> list[tuple[KernelRow, str]]:
+    """Every row with why it was taken or passed over, for ``pipeall devices``; ``without``: what is wrong there."""
+    taken = choose(isas, core, without)
     reasons = []
     for row in ROWS:
         if row.isa not in isas:
             why = f"no: the core lacks {row.isa}, or PIPEALL_ISA excludes it"
         elif not row.suits(core):
             why = f"no: for {row.core}"
+        elif row.name in without:
+            why = "no: its results are wrong on this core"
         elif row.name == taken[row.op, row.type]:
             why = "taken: first that fits"
         else:

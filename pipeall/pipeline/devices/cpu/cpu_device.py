@@ -13,7 +13,8 @@ from ...._kernels.buffers import mapped_page_bytes
 from ...._kernels.cpu import cluster as clusters
 from ...._kernels.cpu.algorithms import GEMM, GEMV_HALVES, HALF_GEMM, HALF_MAX, Algorithm, candidates, halved, sensible
 from ...._kernels.cpu.cluster import Cluster
-from ...._kernels.cpu.table import Kernels, choose, explain
+from ...._kernels.cpu.self_check import checked, wrong_on
+from ...._kernels.cpu.table import Kernels, explain
 from ...._kernels.peak import Peak
 from ....errors import ArgumentError, DeviceError
 from ....graph.lower.tiling import Cache
@@ -172,10 +173,10 @@ class Cpu(Device):
         return clocks_of_cores(root, self.cluster.cores)
 
     def kernels(self) -> list[tuple[Any, str]]:
-        return explain(self.cluster.isas, self.cluster.core_type)
+        return explain(self.cluster.isas, self.cluster.core_type, wrong_on(self.cluster))
 
     def _kernels(self) -> Kernels:
-        return choose(self.cluster.isas, self.cluster.core_type)
+        return checked(self.cluster)
 
     def _program(self, lowered: Lowered, name: str, kernels: Kernels, pack: bool = True, **shared: Any):
         from ...._kernels.cpu.kernels import CpuProgram
