@@ -16,7 +16,7 @@ from . import runtime
 from .devices.device import Component, ring_slots
 from .front import front_unit, row_of
 from .planning.forks import levels, links
-from .planning.plan import StagePlan, borders
+from .planning.plan import Plan, StagePlan, borders
 from .planning.rings import slots_behind, under_way
 from .planning.schedule_plan import RealUnit
 from .shared_units import SharedUnits
@@ -114,10 +114,16 @@ def block_bytes(part: Lowered) -> int:
     return sum(map(_lines, part.leaves))
 
 
-def _supported(lowered: list[Lowered], units: Sequence[Component]) -> list[Lowered]:
+def _supported(
+    graph: Graph, stages: Sequence[StagePlan], lowered: list[Lowered], units: Sequence[Component]
+) -> list[Lowered]:
     """The stages, each on a unit that can run it."""
-    for part, unit in zip(lowered, units, strict=True):
+    every = borders(stages, len(graph.groups), graph.name)
+    for part, unit, stage, ends in zip(lowered, units, stages, every, strict=True):
         if reason := unit.device.unsupported(part):
+            ranges = unit.device.ranges(graph)
+            if ranges is not None and not ranges.may_be(ends):
+                reason = ranges.refusal(stage.unit, ends, str(Plan((tuple(stages),))), graph.name)
             raise DeviceError(f"stage {unit.name}: expected groups that it can run; {reason}")
     return lowered
 
@@ -238,7 +244,7 @@ class Lane:
         self._front = len(stages)
         graph, stages, units, ranges = row_of(graph, stages, units, spare)
         self._front = len(stages) - self._front
-        lowered = _supported(lowered_stages(graph, stages, units, timed=True), units)
+        lowered = _supported(graph, stages, lowered_stages(graph, stages, units, timed=True), units)
         real = [front_unit(units[0].name)] * self._front + list(real)
         programs = _compiled(lowered, units, real, [stage.unit.batch for stage in stages], record, packed, shared)
         for stage, unit, groups, program in zip(stages, units, ranges, programs, strict=True):

@@ -13,12 +13,12 @@ import numpy as np
 
 from ..arguments import path as as_path
 from ..errors import ArgumentError
-from ..files import write_json, write_whole
+from ..files import read_json, write_json, write_whole
 from ..graph.ir import Graph, Tensor
 from ..graph.onnx.write.write import save_onnx
 from ..graph.partition import subgraph
 from ..picture import Picture
-from ..pipeline.devices.network_slices import KIND, MANIFEST, checked_ranges, entry, slice_of
+from ..pipeline.devices.network_slices import KIND, MANIFEST, Slices, checked_ranges, entry, slice_of, weights_digest
 from ..progress import Progress, silent
 from .calibrate import Arrays, outputs_of, samples_of
 
@@ -35,6 +35,7 @@ def write_slices(
     """Writes parts of a network as ONNX files, with what they read of some samples, for tools that compile them.
 
     A slice reads and makes tensors in the model's own layout: real numbers, or int8 where a quantized tensor crosses.
+    Slices of the same network that the folder already has stay in its manifest.
     What it reads of the samples is in an .npz, all samples along the first axis, and in one .raw file for each sample
     and tensor, elements in C order.
 
@@ -80,8 +81,21 @@ def write_slices(
         file = f"{stem}.{first + 1}-{last}.onnx"
         save_onnx(slice_of(subgraph(graph, first, last)), folder / file)
         entries.append(entry(graph, first, last, file) | recorded.get(first, {}))
+    entries += _earlier(graph, folder, chosen)
     write_json(folder / MANIFEST, KIND, {"network": graph.name, "groups": len(graph.groups), "slices": entries})
     return folder / MANIFEST
+
+
+def _earlier(graph: Graph, folder: Path, written: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+    """The entries of a manifest that is there, of the same network with the same weights."""
+    if not (folder / MANIFEST).exists():
+        return []
+    known = Slices.load(folder)
+    if (known.network, known.groups) != (graph.name, len(graph.groups)):
+        return []
+    rows = zip(known.slices, read_json(folder / MANIFEST, KIND)["slices"], strict=True)
+    others = ((one, row) for one, row in rows if (one.first, one.last) not in written)
+    return [row for one, row in others if one.weights == weights_digest(slice_of(subgraph(graph, one.first, one.last)))]
 
 
 def _recorded(

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from plans_reference import INF, chain, raised, random_profile
+from plans_reference import INF, chain, may_run, raised, random_profile
 
 from pipeall.pipeline.planning.latency import soonest
 from pipeall.pipeline.planning.plan import Goal, Plan
@@ -21,9 +21,16 @@ CLOSE = dict(rel=1e-9)
 
 
 def seeded(seed: int) -> Profile:
-    """Some with ties, some with groups that a unit cannot run, some without hand-over costs and contention."""
+    """Some with ties, some with groups that a unit cannot run, some without hand-over costs and contention, some with a
+    unit that has ranges compiled ahead."""
     return random_profile(
-        chain(GROUPS), UNITS, seed, infinite=(0.0, 0.1, 0.4)[seed % 3], ties=seed % 2 == 0, loaded=seed % 5 != 0
+        chain(GROUPS),
+        UNITS,
+        seed,
+        infinite=(0.0, 0.1, 0.4)[seed % 3],
+        ties=seed % 2 == 0,
+        loaded=seed % 5 != 0,
+        ahead=seed % 7 in (2, 3),
     )
 
 
@@ -44,7 +51,15 @@ def loads(profile: Profile, alone: bool) -> np.ndarray:
             send, receive = profile.handover(names[sender], names[receiver])
             taken[here, sender % 3] += send[border] * (sender < 3)
             taken[here, receiver % 3] += receive[border] * (receiver < 3)
+    taken[~allowed(profile)] = INF
     return taken
+
+
+def allowed(profile: Profile) -> np.ndarray:
+    """(paths,): whether each unit may have the stages that a path gives it."""
+    if not any(times.ranges for times in profile.units.values()):
+        return np.ones(len(PATHS), bool)
+    return np.array([may_run(profile, tuple(UNITS[unit] for unit in path)) for path in PATHS])
 
 
 @pytest.mark.parametrize("thousandths", range(0, 1000, 100))

@@ -131,6 +131,28 @@ def test_a_device_finds_its_own(tmp_path):
     assert slices.find(subgraph(graph, 0, 4)).first == 0 and slices.find(subgraph(graph, 0, 3)) is None
 
 
+def test_slices_are_added_to_those_of_before(tmp_path):
+    """Of the same network with the same weights; the same ones are written anew."""
+    graph = small_net()
+    for ranges in ([(1, 3), (0, 1)], [(1, 3), (2, 4)]):
+        write_slices(graph, ranges, tmp_path)
+    assert [(one.first, one.last) for one in Slices.load(tmp_path).slices] == [(1, 3), (2, 4), (0, 1)]
+    other = replace(graph, constants={name: 2 * array for name, array in graph.constants.items()})
+    write_slices(other, [(1, 3)], tmp_path)
+    assert len(Slices.load(tmp_path).slices) == 1
+
+
+def test_ranges_of_a_network_and_of_a_part_of_it(tmp_path):
+    """Found by what slices compute: in a sub-graph groups count from its first."""
+    graph = branched()
+    slices = Slices.load(write_slices(graph, [(0, 1), (1, 3), (2, 3), (0, 3)], tmp_path).parent)
+    assert set(slices.ranges(graph, lambda one: True)) == {(0, 1), (1, 3), (2, 3), (0, 3)}
+    assert set(slices.ranges(graph, lambda one: one.first == 2)) == {(2, 3)}
+    assert set(slices.ranges(subgraph(graph, 1, 3), lambda one: True)) == {(0, 2), (1, 2)}
+    other = replace(graph, constants={name: 2 * array for name, array in graph.constants.items()})
+    assert not set(slices.ranges(other, lambda one: True))
+
+
 def test_a_network_trained_anew_has_other_slices(tmp_path):
     graph = small_net()
     slices = Slices.load(write_slices(graph, [(1, 3)], tmp_path).parent)
@@ -155,4 +177,11 @@ def test_a_manifest_that_is_wrong(tmp_path):
     manifest = write_slices(small_net(), [(1, 3)], tmp_path)
     manifest.write_text(manifest.read_text().replace("[2, 3]", "[2, 9]"))
     with pytest.raises(ArgumentError, match=r"manifest.json: slices\[0\]: groups: expected numbers of groups from 1"):
+        Slices.load(tmp_path)
+
+
+def test_a_manifest_that_names_files_elsewhere(tmp_path):
+    manifest = write_slices(small_net(), [(1, 3)], tmp_path)
+    manifest.write_text(manifest.read_text().replace('"net.2-3.onnx"', '"../net.2-3.onnx"'))
+    with pytest.raises(ArgumentError, match=r"slices\[0\]: file: expected a file beside the manifest"):
         Slices.load(tmp_path)

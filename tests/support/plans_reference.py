@@ -1,8 +1,9 @@
 """Random profiles of small networks, and every configuration of a profile in plain Python, for tests of planning."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
-from itertools import combinations, permutations, product
+from itertools import combinations, groupby, permutations, product
 
 import numpy as np
 from graphs import Net
@@ -14,10 +15,27 @@ from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.plan_table import PredictedPlan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import HOST, Link, Profile, UnitTimes, crossing_bytes
+from pipeall.pipeline.planning.ranges import Ranges
 from pipeall.pipeline.planning.units import Unit
 
 THREE = ("big", "little", "gpu")
 INF = float("inf")
+
+
+def may_be(profile: Profile, unit: str, first: int, last: int) -> bool:
+    """Whether a unit may have a stage of groups [first, last)."""
+    ranges = profile.units[unit].ranges
+    return ranges is None or (first, last) in ranges.groups
+
+
+def may_run(profile: Profile, path: tuple[str, ...]) -> bool:
+    """The same of all stages of a path, the unit of every group."""
+    places, group = [], 0
+    for unit, groups in groupby(path):
+        count = len(list(groups))
+        places.append((unit, group, group + count))
+        group += count
+    return all(may_be(profile, *place) for place in places)
 
 
 @cache
@@ -38,9 +56,11 @@ def random_profile(
     power: bool = False,
     ties: bool = False,
     loaded: bool = True,
+    ahead: bool = False,
 ) -> Profile:
     """Times up to 10 ms; few different ones with ``ties``. ``infinite`` is the share of groups that cannot run;
-    ``loaded``: units slow each other down and handing over costs something.
+    ``loaded``: units slow each other down and handing over costs something; ``ahead``: the last unit has some ranges of
+    groups only.
     """
     random, groups = np.random.default_rng(seed), len(graph.groups)
 
@@ -57,6 +77,10 @@ def random_profile(
         return Link((16, 80), values(0, 0.5, 2), values(0, 2, 2), (0.0, 0.0))
 
     known = {unit: times() for unit in units}
+    if ahead:
+        every = [*combinations(range(groups + 1), 2)]
+        files = [every[i] for i in np.random.default_rng(seed).choice(len(every), min(5, len(every)), replace=False)]
+        known[units[-1]] = replace(known[units[-1]], ranges=Ranges.of(files, "slices"))
     components = sorted({Unit.parse(unit).whole for unit in units})
     pairs = list(permutations(components, 2)) if loaded else []
     contention = {a: {b: values(1, 1.6) for b in components} for a in components if loaded}

@@ -27,6 +27,7 @@ from ...graph.lower.tiling import Cache
 from ...graph.partition import subgraph
 from ...progress import Progress, silent
 from ...steps import Lowered, Step
+from ..planning.ranges import Ranges
 from .clocks import Clock
 
 
@@ -145,6 +146,10 @@ class Device(ABC):
 
         Nothing is compiled for that. A device that finds out only when it compiles says None.
         """
+        return None
+
+    def ranges(self, graph: Graph) -> Ranges | None:
+        """What its stages of a network may be, where it has some compiled ahead; None: any that it has kernels for."""
         return None
 
     def cache(self, timed: bool) -> Cache | None:

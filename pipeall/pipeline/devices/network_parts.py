@@ -7,7 +7,7 @@ of the device's own, at cuts and at the model's borders in slots.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from math import prod
@@ -75,13 +75,14 @@ class Part(NamedTuple):
         return self.graph.nodes[0].name if self.graph.nodes else self.passes[0][0].tensor.name
 
 
-def network_parts(lowered: Lowered, by_group: bool = False) -> list[Part]:
-    """The networks of a stage in their order; ``by_group``: one for each group, whose ends can be timed."""
+def network_parts(lowered: Lowered, by_group: bool = False, at: Collection[int] = ()) -> list[Part]:
+    """The networks of a stage in their order; ``by_group``: one for each group, whose ends can be timed; else ``at``:
+    divided behind so many groups."""
     graph, first_late, last_early = lowered.source
     parts: list[Part] = []
     ends = _ends(graph, first_late, last_early)
     for segment, ((first, reads), (last, writes)) in enumerate(pairwise(ends), 0 if first_late else 1):
-        places = [first, *(_group_ends(graph, first, last) if by_group else ()), last]
+        places = [first, *(_group_ends(graph, first, last, None if by_group else at)), last]
         known = {place.tensor.name: place for place in reads}
         for nodes in pairwise(places):
             step = _first_step(lowered, graph.nodes[slice(*nodes)], segment, parts)
@@ -124,10 +125,10 @@ def _at(base: int, slots: Iterable[SlotTensor]) -> tuple[Place, ...]:
     return tuple(Place.of(base, slot) for slot in slots)
 
 
-def _group_ends(graph: Graph, first: int, last: int) -> list[int]:
-    """The nodes between which groups end, within a segment."""
-    ends = accumulate(len(group.nodes) for group in graph.groups)
-    return [end for end in ends if first < end < last]
+def _group_ends(graph: Graph, first: int, last: int, at: Collection[int] | None) -> list[int]:
+    """The nodes between which groups end, within a segment; ``at``: those behind so many groups alone."""
+    ends = enumerate(accumulate(len(group.nodes) for group in graph.groups), 1)
+    return [end for groups, end in ends if first < end < last and (at is None or groups in at)]
 
 
 def _part(

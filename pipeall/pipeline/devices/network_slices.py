@@ -7,9 +7,10 @@ themselves. A tensor that only passes through the stage is none of its business:
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from hashlib import sha256
-from itertools import accumulate, combinations
+from itertools import accumulate, combinations, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,15 +80,30 @@ class Slices(NamedTuple):
         first, last = row.sizes("groups", 2)
         if not 1 <= first <= last <= groups:
             raise row.fail("groups", f"numbers of groups from 1 to {groups}")
+        file = row.word("file")
+        if Path(file).name != file:
+            raise row.fail("file", "a file beside the manifest")
         names = ([tensor.word("name") for tensor in row.rows(end)] for end in ("inputs", "outputs"))
-        return Slice(first - 1, last, path.parent / row.word("file"), row.word("weights"), *map(tuple, names))
+        return Slice(first - 1, last, path.parent / file, row.word("weights"), *map(tuple, names))
 
-    def find(self, part: Graph) -> Slice | None:
+    def ranges(self, graph: Graph, ready: Callable[[Slice], bool]) -> Iterator[tuple[int, int]]:
+        """The groups [first, last) of a network that each slice computes which is ``ready``."""
+        group_of = {node.output: place for place, group in enumerate(graph.groups) for node in group.nodes}
+        for one in filter(ready, self.slices):
+            if not group_of.keys() >= set(one.outputs):
+                continue
+            last = 1 + max(group_of[name] for name in one.outputs)
+            behind = 1 + max((group_of.get(name, -1) for name in one.inputs), default=-1)
+            parts = ((first, last) for first in range(behind, last))
+            found = (ends for ends in parts if self.find(subgraph(graph, *ends), lambda other, one=one: other == one))
+            yield from islice(found, 1)
+
+    def find(self, part: Graph, ready: Callable[[Slice], bool] = lambda one: True) -> Slice | None:
         """The one that computes a sub-graph: it has the same inputs and outputs, in any order, and weights. None where
-        there is none."""
+        none is that is ``ready``."""
         wanted = slice_of(part)
         ends = [{tensor.name for tensor in tensors} for tensors in (wanted.inputs, wanted.outputs)]
-        alike = [one for one in self.slices if [set(one.inputs), set(one.outputs)] == ends]
+        alike = [one for one in self.slices if [set(one.inputs), set(one.outputs)] == ends and ready(one)]
         weights = weights_digest(wanted) if alike else None
         return next((one for one in alike if one.weights == weights), None)
 

@@ -15,9 +15,9 @@ from ...progress import Progress, silent
 from ..boards.board import Board
 from ..boards.default_units import cores_of
 from ..boards.machine import describe
-from ..planning.plan import Plan
+from ..planning.plan import Plan, borders
 from ..planning.profile import crossing_bytes
-from ..planning.units import unit_sets
+from ..planning.units import Unit, unit_sets
 from .trial import compare
 from .verify import TURNS
 
@@ -34,6 +34,20 @@ def configurations(groups: int, units: Sequence[str], cores: Mapping[str, int]) 
         for order in sorted(set(permutations(team)))
         for cuts in combinations(range(1, groups), len(team) - 1)
     ]
+
+
+def offered(graph: Graph, board: Board, units: Sequence[str]) -> list[Plan]:
+    """Those whose stages units may have that have ranges compiled ahead."""
+    every = configurations(len(graph.groups), units, cores_of(board))
+    known = {unit: board.component(Unit.parse(unit).whole).device.ranges(graph) for unit in units}
+    fixed = {Unit.parse(unit): ranges for unit, ranges in known.items() if ranges is not None}
+
+    def may_be(plan: Plan) -> bool:
+        (lane,) = plan.lanes
+        ends = borders(lane, len(graph.groups), graph.name)
+        return all(fixed[stage.unit].may_be(one) for stage, one in zip(lane, ends, strict=True) if stage.unit in fixed)
+
+    return list(filter(may_be, every)) if fixed else every
 
 
 def open_measurements(path: str | Path, graph: Graph, board: Board) -> Journal:
@@ -89,7 +103,7 @@ def measure_all(
     """
     if isinstance(journal, str | Path):
         journal = open_measurements(journal, graph, board)
-    plans = {str(plan): plan for plan in configurations(len(graph.groups), units, cores_of(board))}
+    plans = {str(plan): plan for plan in offered(graph, board, units)}
     known, rows = _known(journal)
     reference = known or best
     if journal and not known:

@@ -74,7 +74,7 @@ def profile_together(
     todo = [(name, *pair) for name, one in found.items() for pair in _pairs(one)]
     for done, (name, unit, other) in enumerate(todo):
         progress(f"{name} on {unit} beside the others on {other}", done, len(todo))
-        beside = [graphs[one] for one in graphs if one != name and not found[one].units[other].refused]
+        beside = [graphs[one] for one in graphs if one != name and found[one].units[other].all_groups]
         if not beside:
             continue
         with leased(board, [unit, other], f"{name}'s joint profile", effect=WRONG):
@@ -87,7 +87,7 @@ def profile_together(
 
 def _pairs(known: Profile) -> Iterator[tuple[Unit, Unit]]:
     """Units of components that have nothing in common, which can run the whole network."""
-    able = [unit for unit, times in known.units.items() if not times.refused and unit.batch == 1]
+    able = [unit for unit, times in known.units.items() if times.all_groups and unit.batch == 1]
     for unit, other in permutations(able, 2):
         if unit.component != other.component and not overlap(unit.component, other.component):
             yield unit, other

@@ -38,6 +38,7 @@ from ..planning.units import Unit, may_be_neighbours, overlap
 from ..trace import StageTrace
 from . import links
 from .background_load import BackgroundLoad
+from .range_times import times_of_ranges
 from .trial import for_seconds, random_frame
 
 ROUNDS = 3  # units that are compared take turns so often
@@ -159,7 +160,7 @@ def missing_parts(graph: Graph, board: Board, units: Sequence[str], have: Profil
     for unit in units:
         if unit not in have.units:
             yield f"{unit} alone", alone(unit)
-    able = [unit for unit in units if unit.batch == 1 and not (unit in have.units and have.units[unit].refused)]
+    able = [unit for unit in units if unit.batch == 1 and (unit not in have.units or have.units[unit].all_groups)]
     for first, second in combinations_with_replacement(able, 2):
         if fitting(board, first, second) and second not in have.contention.get(first, {}):
             yield f"{first} beside {second}", pair(first, second)
@@ -181,6 +182,9 @@ def fitting(board: Board, unit: Unit, other: Unit) -> int:
 def times_alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTimes:
     """Of every group; those that the unit cannot run are marked with the reason, and not tried where it knows."""
     ((component,),) = board.units(Plan.single(unit))
+    if (ranges := component.device.ranges(graph)) is not None:
+        share = seconds / max(1, len(ranges.pieces))
+        return times_of_ranges(graph, unit, ranges, lambda one: _as_one(subgraph(graph, *one), board, unit, share))
     known, whole = unsupported_groups(graph, component.device.unsupported), None
     if not known:
         try:
@@ -192,9 +196,7 @@ def times_alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTi
         try:
             if index in known:
                 raise DeviceError(known[index])
-            part = subgraph(graph, index - 1, index)
-            rows = traced_rows(part, [Plan.single(unit)], board, seconds / len(graph.groups))[0][0]
-            columns.append(unit_times(rows.sum(axis=1, keepdims=True)))
+            columns.append(_as_one(subgraph(graph, index - 1, index), board, unit, seconds / len(graph.groups)))
         except PipeallError as error:
             columns.append(UnitTimes((inf,), (0.0,)))
             refused[index] = str(error)
@@ -202,6 +204,12 @@ def times_alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTi
         raise DeviceError(f"{unit} runs every group of {graph.name} by itself, but not all at once: {whole}") from whole
     ms, spread = ([value for times in columns for value in getattr(times, key)] for key in ("ms", "half_iqr_ms"))
     return UnitTimes(tuple(ms), tuple(spread), refused=refused)
+
+
+def _as_one(part: Graph, board: Board, unit: str, seconds: float) -> UnitTimes:
+    """A part of a network as if it were one group."""
+    rows = traced_rows(part, [Plan.single(unit)], board, seconds)[0][0]
+    return unit_times(rows.sum(axis=1, keepdims=True))
 
 
 def unit_times(rows: np.ndarray) -> UnitTimes:
@@ -226,7 +234,7 @@ def with_contention(graph: Graph, board: Board, known: Profile, first: Unit, sec
     one component fill its cores, and each of them causes an equal part of that. Nothing is added where one of them
     cannot run the whole network.
     """
-    if any(known.units[unit].refused for unit in (first, second)):
+    if not all(known.units[unit].all_groups for unit in (first, second)):
         return known
     more, fewer = fitting(board, first, second), fitting(board, second, first)
     beside = {
@@ -244,7 +252,7 @@ def with_contention(graph: Graph, board: Board, known: Profile, first: Unit, sec
 def stages_of(graph: Graph, known: Profile, beside: Mapping[Unit, Company]) -> dict[Unit, Company]:
     """The same as stages of a pipeline: equal units all in one, two others in either order, of more others none."""
     groups, most = len(graph.groups), max(company.others for company in beside.values())
-    if groups == 1:
+    if groups == 1 or any(known.units[unit].ranges for unit in beside):
         return {}
     if len(beside) == 1:
         (unit,), stages = beside, min(most + 1, groups)

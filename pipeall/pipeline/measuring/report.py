@@ -167,7 +167,7 @@ def named(modes: Mapping[Plan, str], trials: Sequence[Trial]) -> tuple[str, ...]
 
 
 def _able(profile: Profile) -> list[str]:
-    return [unit for unit, times in profile.units.items() if not times.refused]
+    return [unit for unit, times in profile.units.items() if times.all_groups]
 
 
 def _peak(board: Board, unit: str) -> dict[str, Any]:

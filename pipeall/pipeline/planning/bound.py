@@ -19,6 +19,7 @@ import numpy as np
 
 from .linear import maximize
 from .profile import Profile
+from .ranges import Ranges
 from .stage_costs import StageCosts
 
 ROUNDS = 200  # of column generation: some tens are usual
@@ -90,6 +91,7 @@ class GroupPaths:
 
     ms      (units, groups): what each takes for each group, slowed down by whatever runs beside
     costs   of handing over between the units
+    places  what a frame may be in: the units, and of those that have ranges compiled ahead each range
     stages  the most that a path may have; None: any number
     free    whether handing over costs nothing
     """
@@ -104,6 +106,7 @@ class GroupPaths:
         self.send = np.array([[send for send, _ in row] for row in pairs]) * (not free)
         self.receive = np.array([[receive for _, receive in row[:-1]] for row in pairs]) * (not free)
         self.entry = np.array(entry)[:, 0] * (not free)
+        self.places = Places(self, [costs.profile.units[unit].ranges for unit in costs.units[: self.units]])
 
     def load(self, path: Sequence[int]) -> np.ndarray:
         """What a path, the unit of every group, takes of each unit, ms."""
@@ -130,14 +133,13 @@ class GroupPaths:
 
         Infinity and no path where none is possible.
         """
-        computing = worth_of(prices[:, None], self.ms)
-        changing = worth_of(prices[:, None, None], self.send[:, :-1]) + worth_of(prices[None, :, None], self.receive)
-        changing[range(self.units), range(self.units)] = inf
-        levels = self.stages or 1
-        worth = np.full((levels, self.units), inf)
-        worth[0] = prices * self.entry + computing[:, 0]
-        came = np.zeros((self.groups, levels, self.units), int)
-        every = np.arange(self.units)
+        places, levels = self.places, self.stages or 1
+        every = np.arange(places.count)
+        prices = prices[places.unit]
+        computing, changing = worth_of(prices[:, None], places.ms), places.changing(prices)
+        worth = np.full((levels, places.count), inf)
+        worth[0] = worth_of(prices, places.entry) + computing[:, 0]
+        came = np.zeros((self.groups, levels, places.count), int)
         for group in range(1, self.groups):
             moved = worth[:, :, None] + changing[:, :, group]
             before = moved.argmin(axis=1)
@@ -148,17 +150,53 @@ class GroupPaths:
             stays = worth <= least
             came[group] = np.where(stays, every, before)
             worth = np.where(stays, worth, least) + computing[:, group]
-        worth = worth + prices * self.send[:, -1, -1]
+        worth = worth + worth_of(prices, places.send[:, -1, -1])
         ends = enumerate(worth.argmin(axis=1).tolist())
         return [(float(worth[end]), self._traced(came, *end) if worth[end] < inf else ()) for end in ends]
 
-    def _traced(self, came: np.ndarray, level: int, unit: int) -> tuple[int, ...]:
-        path = [unit]
+    def _traced(self, came: np.ndarray, level: int, place: int) -> tuple[int, ...]:
+        path = [place]
         for group in range(self.groups - 1, 0, -1):
             before = int(came[group, level, path[-1]])
             level -= before != path[-1] and self.stages is not None
             path.append(before)
-        return tuple(reversed(path))
+        return self.places.units_of(path[::-1])
+
+
+class Places:
+    """Where a frame may be on its way: in a unit, or in a range of one that has some compiled ahead, which it enters at
+    the range's begin and leaves at its end.
+
+    unit     (places,): of each its unit
+    enters, leaves            (places, borders): whether a frame may
+    ms, send, receive, entry  those of ``GroupPaths``, of places; infinite where a range is not entered or left
+    """
+
+    def __init__(self, paths: GroupPaths, ranges: Sequence[Ranges | None]):
+        whole = (0, paths.groups)
+        every = [(unit, one) for unit, own in enumerate(ranges) for one in ([whole] if own is None else own.groups)]
+        self.count, self.unit = len(every), np.array([unit for unit, _ in every], int)
+        borders = np.arange(paths.groups + 1)
+        first, last = np.array([one for _, one in every], int).reshape(-1, 2).T[:, :, None]
+        free = np.array([ranges[unit] is None for unit, _ in every], bool)[:, None]
+        self.enters, self.leaves = free | (borders == first), free | (borders == last)
+        inside = (borders[:-1] >= first) & (borders[:-1] < last)
+        ends = [*self.unit, paths.units]
+        self.ms = np.where(inside, paths.ms[self.unit], inf)
+        self.send = np.where(self.leaves[:, None], paths.send[self.unit][:, ends], inf)
+        self.receive = np.where(self.enters, paths.receive[self.unit][:, self.unit], inf)
+        self.entry = np.where(self.enters[:, 0], paths.entry[self.unit], inf)
+
+    def changing(self, prices: np.ndarray) -> np.ndarray:
+        """[from, to, border]: what going on in another unit is worth, at prices of places."""
+        sent, received = prices[:, None, None], prices[None, :, None]
+        worth = worth_of(sent, self.send[:, :-1]) + worth_of(received, self.receive)
+        worth[self.unit[:, None] == self.unit] = inf
+        return worth
+
+    def units_of(self, path: Sequence[int]) -> tuple[int, ...]:
+        """The unit of every group on a path of places."""
+        return tuple(self.unit[list(path)].tolist())
 
 
 def worth_of(prices: np.ndarray, ms: np.ndarray) -> np.ndarray:

@@ -37,11 +37,11 @@ class Fork(NamedTuple):
 
 
 class Step(NamedTuple):
-    """How a path came to a border: from another, whose unit was ``unit``, by a fork or by a group."""
+    """How a path came to a border: from another, where it was in ``place``, by a fork or by a group."""
 
     stages: int
     border: int
-    unit: int
+    place: int
     fork: Fork | None
 
 
@@ -54,13 +54,14 @@ def with_branches(profile: Profile, unit_set: Sequence[Unit], needs: Sequence[fr
     found = [fork for region in regions(needs) for fork in _forks(costs, region)]
     if not found:
         return
-    best, came = _paths(GroupPaths(np.array(costs.loaded_ms), costs), found)
+    paths = GroupPaths(np.array(costs.loaded_ms), costs)
+    best, came = _paths(paths, found)
     groups, least = len(profile.groups), inf
     for stages in range(1, MOST_STAGES + 1):
-        unit = int(best[stages, groups].argmin())
-        if best[stages, groups, unit] < least * (1 - ROUNDING):
-            least = float(best[stages, groups, unit])
-            yield _plan(unit_set, came, (stages, groups, unit))
+        place = int(best[stages, groups].argmin())
+        if best[stages, groups, place] < least * (1 - ROUNDING):
+            least = float(best[stages, groups, place])
+            yield _plan([unit_set[unit] for unit in paths.places.unit], unit_set, came, (stages, groups, place))
 
 
 def regions(needs: Sequence[frozenset[int]]) -> Iterator[tuple[int, ...]]:
@@ -95,6 +96,7 @@ def _fork_ms(costs: StageCosts, ends: Sequence[int], units: Sequence[int]) -> np
     busy = np.zeros((count, count, count))  # of each unit, for each stage before and behind
     around = np.zeros((count, count))
     for unit, (first, last), size in zip(units, pairwise(ends), made, strict=True):
+        around += 0.0 if costs.may_be(unit, (first, first, last, last)) else inf
         ms = np.array(costs.profile.units[costs.units[unit]].ms[first:last])
         for other in sorted({*units} - {unit}):
             ms = ms * costs.slowdown(unit, other)[first:last]
@@ -107,43 +109,49 @@ def _fork_ms(costs: StageCosts, ends: Sequence[int], units: Sequence[int]) -> np
 
 
 def _paths(paths: GroupPaths, forks: Sequence[Fork]) -> tuple[np.ndarray, dict[tuple[int, int, int], Step]]:
-    """[stages, border, unit of the last]: the least ms of all before, and how each was reached."""
-    best = np.full((MOST_STAGES + 1, paths.groups + 1, paths.units), inf)
+    """[stages, border, place of the last]: the least ms of all before, and how each was reached."""
+    places = paths.places
+    best = np.full((MOST_STAGES + 1, paths.groups + 1, places.count), inf)
     came: dict[tuple[int, int, int], Step] = {}
-    best[1, 1] = paths.entry + paths.ms[:, 0]
+    best[1, 1] = places.entry + places.ms[:, 0]
+    changing = places.changing(np.ones(places.count))
+    changing[range(places.count), range(places.count)] = 0.0
 
-    def reach(stages: int, border: int, unit: int, ms: float, step: Step) -> None:
-        if stages <= MOST_STAGES and ms < best[stages, border, unit]:
-            best[stages, border, unit] = ms
-            came[stages, border, unit] = step
+    def reach(stages: int, border: int, place: int, ms: float, step: Step) -> None:
+        if stages <= MOST_STAGES and ms < best[stages, border, place]:
+            best[stages, border, place] = ms
+            came[stages, border, place] = step
 
     for border in range(1, paths.groups):
         here = [fork for fork in forks if fork.ends[0] == border]
-        for stages, unit in np.argwhere(np.isfinite(best[:, border])).tolist():
-            done = float(best[stages, border, unit])
-            for behind in range(paths.units):
-                own, step = paths.ms[behind, border], Step(stages, border, unit, None)
-                moved = paths.send[unit, behind, border] + paths.receive[unit, behind, border] if behind != unit else 0
-                reach(stages + (behind != unit), border + 1, behind, done + moved + own, step)
+        for stages, place in np.argwhere(np.isfinite(best[:, border])).tolist():
+            done, unit = float(best[stages, border, place]), places.unit[place]
+            for behind in range(places.count):
+                own, step = places.ms[behind, border], Step(stages, border, place, None)
+                moved = changing[place, behind, border]
+                reach(stages + (behind != place), border + 1, behind, done + moved + own, step)
                 for fork in here:
-                    end, step = fork.ends[-1], Step(stages, border, unit, fork)
-                    ms = done + fork.ms[unit, behind] + paths.ms[behind, end]
-                    reach(stages + len(fork.units) + 1, end + 1, behind, ms, step)
-    best[:, paths.groups] += paths.send[:, paths.units, paths.groups]
+                    end, step = fork.ends[-1], Step(stages, border, place, fork)
+                    ms = done + fork.ms[unit, places.unit[behind]] + places.ms[behind, end]
+                    if places.leaves[place, border] and places.enters[behind, end]:
+                        reach(stages + len(fork.units) + 1, end + 1, behind, ms, step)
+    best[:, paths.groups] += places.send[:, -1, -1]
     return best, came
 
 
-def _plan(unit_set: Sequence[Unit], came: dict[tuple[int, int, int], Step], place: tuple[int, int, int]) -> Plan:
-    """The plan of the path to a place, followed back."""
-    order: list[str | tuple[str, ...]] = [unit_set[place[2]]]
+def _plan(
+    unit_of: Sequence[Unit], unit_set: Sequence[Unit], came: dict[tuple[int, int, int], Step], end: tuple[int, int, int]
+) -> Plan:
+    """The plan of the path to an end, followed back; ``unit_of``: each place."""
+    order: list[str | tuple[str, ...]] = [unit_of[end[2]]]
     cuts: list[int] = []
-    while place in came:
-        step = came[place]
+    while end in came:
+        step = came[end]
         if step.fork:
             cuts[:0] = step.fork.ends
-            order[:0] = [unit_set[step.unit], tuple(unit_set[unit] for unit in step.fork.units)]
-        elif step.stages < place[0]:
+            order[:0] = [unit_of[step.place], tuple(unit_set[unit] for unit in step.fork.units)]
+        elif step.stages < end[0]:
             cuts.insert(0, step.border)
-            order.insert(0, unit_set[step.unit])
-        place = step[:3]
+            order.insert(0, unit_of[step.place])
+        end = step[:3]
     return Plan.pipeline(order, cuts)

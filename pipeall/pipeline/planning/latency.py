@@ -125,41 +125,42 @@ class GrownPaths:
 
     def ends(self) -> Iterator[tuple[np.ndarray, tuple[int, ...]]]:
         """What each path takes of the units, and the path, the unit of every group."""
-        units, groups = self.paths.units, self.paths.groups
-        begin = self.paths.entry + self.paths.ms[:, 0]
-        loads = [np.where(np.arange(units) == unit, begin[unit], 0.0)[None] for unit in range(units)]
-        loads = [rows[self._kept(0, unit, rows)] for unit, rows in enumerate(loads)]
+        places, units = self.paths.places, np.arange(self.paths.units)
+        begin = places.entry + places.ms[:, 0]
+        loads = [np.where(units == unit, ms, 0.0)[None] for unit, ms in zip(places.unit, begin, strict=True)]
+        loads = [rows[self._kept(0, place, rows)] for place, rows in enumerate(loads)]
         came = []
-        for group in range(1, groups):
-            grown = [self._grown(group, unit, loads) for unit in range(units)]
-            kept = [self._kept(group, unit, rows) for unit, (rows, _) in enumerate(grown)]
+        for group in range(1, self.paths.groups):
+            grown = [self._grown(group, place, loads) for place in range(places.count)]
+            kept = [self._kept(group, place, rows) for place, (rows, _) in enumerate(grown)]
             loads = [rows[keep] for (rows, _), keep in zip(grown, kept, strict=True)]
             came.append([origins[keep] for (_, origins), keep in zip(grown, kept, strict=True)])
-        for unit, rows in enumerate(loads):
-            for row, load in enumerate(rows):
-                sent = np.where(np.arange(units) == unit, self.paths.send[unit, units, groups], 0.0)
-                yield load + sent, _traced(came, unit, row)
+        for place, rows in enumerate(loads):
+            for row, load in enumerate(rows[: len(rows) * bool(np.isfinite(places.send[place, -1, -1]))]):
+                sent = np.where(units == places.unit[place], places.send[place, -1, -1], 0.0)
+                yield load + sent, places.units_of(_traced(came, place, row))
 
-    def _grown(self, group: int, unit: int, loads: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """What all paths take that go on with a unit, and where each was before: unit and row."""
-        paths, rows, origins = self.paths, [], []
+    def _grown(self, group: int, place: int, loads: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """What all paths take that go on in a place, and where each was before: place and row."""
+        places, rows, origins = self.paths.places, [], []
         for before, taken in enumerate(loads):
-            step = np.zeros(paths.units)
-            step[unit] = paths.ms[unit, group]
-            if before != unit:
-                step[before] = paths.send[before, unit, group]
-                step[unit] += paths.receive[before, unit, group]
+            step = np.zeros(self.paths.units)
+            unit, other = places.unit[place], places.unit[before]
+            step[unit] = places.ms[place, group]
+            if before != place:
+                step[unit] += places.receive[before, place, group] if other != unit else inf
+                step[other] += places.send[before, place, group]
             possible = taken[: len(taken) * bool(np.isfinite(step).all())]
             rows.append(possible + step)
             origins.append(np.stack([np.full(len(possible), before), np.arange(len(possible))], axis=1))
         return np.concatenate(rows), np.concatenate(origins)
 
-    def _kept(self, group: int, unit: int, rows: np.ndarray) -> np.ndarray:
+    def _kept(self, group: int, place: int, rows: np.ndarray) -> np.ndarray:
         """The rows that can end within the limits and take less of some unit than any other, PATHS at most."""
         first = self.limits[0][0]
         order = np.flatnonzero(np.isfinite(rows).all(axis=1))
         for prices, rest, most in self.limits:
-            order = order[rows[order] @ prices + rest[group, unit] <= most]
+            order = order[rows[order] @ prices + rest[group, place] <= most]
         order = order[np.argsort(rows[order] @ first, kind="stable")]
         kept = []
         while len(order) and len(kept) < PATHS:  # none that is left is worth less than the first
@@ -168,21 +169,23 @@ class GrownPaths:
         return np.array(kept, int)
 
 
-def _traced(came: Sequence[Sequence[np.ndarray]], unit: int, row: int) -> tuple[int, ...]:
-    path = [unit]
+def _traced(came: Sequence[Sequence[np.ndarray]], place: int, row: int) -> list[int]:
+    path = [place]
     for origins in reversed(came):
-        unit, row = origins[unit][row].tolist()
-        path.append(unit)
-    return tuple(reversed(path))
+        place, row = origins[place][row].tolist()
+        path.append(place)
+    return path[::-1]
 
 
 def _rest(paths: GroupPaths, prices: np.ndarray) -> np.ndarray:
-    """(groups, units): the least that all behind a group is worth, where a unit computes that group."""
-    rest = np.empty((paths.groups, paths.units))
-    rest[-1] = prices * paths.send[:, -1, -1]
-    changing = worth_of(prices[:, None, None], paths.send[:, :-1]) + worth_of(prices[None, :, None], paths.receive)
-    changing[range(paths.units), range(paths.units)] = 0.0
-    computing = worth_of(prices[:, None], paths.ms)
+    """(groups, places): the least that all behind a group is worth, where a place computes that group."""
+    places = paths.places
+    rest, every = np.empty((paths.groups, places.count)), range(places.count)
+    prices = prices[places.unit]
+    rest[-1] = worth_of(prices, places.send[:, -1, -1])
+    changing = places.changing(prices)
+    changing[every, every] = 0.0
+    computing = worth_of(prices[:, None], places.ms)
     for group in range(paths.groups - 1, 0, -1):
         rest[group - 1] = (changing[:, :, group] + computing[:, group] + rest[group]).min(axis=1)
     return rest

@@ -61,6 +61,7 @@ class Order:
     def __init__(self, tables: StageTables, units: Sequence[Unit], order: tuple[int, ...]):
         rows = [tables.units.index(units[unit]) for unit in order]
         self.order, self.groups, self.units = order, tables.groups, len(units)
+        self.fixed = [tables.fixed[row] for row in rows]
         self.ms = tables.stage_ms[rows, [*rows[1:], tables.host], [tables.host, *rows[:-1]]]
         self._solved: dict[Ranges, tuple[float, list[float], float]] = {}  # ways of improving meet
 
@@ -174,7 +175,8 @@ class Order:
         load, changes = [0.0] * self.units, []
         for index, (unit, ms) in enumerate(zip(self.order, self._rows, strict=True)):
             (first, first_late), (last, last_late) = ends[index : index + 2]
-            if ms[first][last_late] == inf:
+            floats = first < first_late or last < last_late
+            if ms[first][last_late] == inf or (floats and self.fixed[index]):
                 return [inf], []
             load[unit] += ms[first][last]
             if first < first_late:

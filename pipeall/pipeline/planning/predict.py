@@ -140,11 +140,15 @@ class StageSpan:
         return receive_ms, send_ms
 
     def ms(self, costs: StageCosts, before: float, behind: float) -> float:
-        """The mean time of a frame: groups and hand-overs."""
+        """The mean time of a frame: groups and hand-overs; infinite where its unit may not have these groups."""
+        if not costs.may_be(self.position, self.groups):
+            return inf
         return self.total(costs.loaded_ms[self.position], before, behind) + sum(self.handover_ms(costs, before, behind))
 
     def together_ms(self, costs: StageCosts, frames: int) -> float:
         """The time of so many frames that are computed together; no cut floats beside such a stage."""
+        if not costs.may_be(self.position, self.groups):
+            return inf
         ms = self.total(costs.together_ms(self.position, frames), 1.0, 0.0)
         return ms + frames * sum(self.handover_ms(costs, 1.0, 0.0))
 
@@ -182,10 +186,12 @@ def _with_branches(profile: Profile, lane: Sequence[StagePlan], row: list[StageS
 
 
 def check_runs(profile: Profile, plan: Plan) -> None:
-    """Raises ArgumentError for a plan with a group on a unit that cannot run it, with the profile's reason."""
+    """Raises ArgumentError for a plan with groups on a unit that cannot run them, with the profile's reason."""
     for span in chain.from_iterable(spans(profile, plan)):
         unit = plan.units[span.position]
         times = profile.units[unit]
+        if times.ranges is not None and not times.ranges.may_be(span.groups):
+            raise ArgumentError(f"plan {plan}: {times.ranges.refusal(unit, span.groups, str(plan), profile.network)}")
         for index in range(span.groups[0], span.groups[3]):
             if not isfinite(times.ms[index]):
                 reason = times.refused.get(index + 1, "no time was measured")

@@ -23,10 +23,11 @@ from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
 from ...graph.onnx.read.given import network
 from ...notebook import html_table
+from .link import HOST, Link, link_from, link_to_dict, rounded
 from .operating_points import Clocks, OperatingPoint, Points, point_at, points_from, points_to_dict
+from .ranges import Ranges
 from .units import Unit, may_be_neighbours
 
-HOST = "host"  # in links: whoever submits frames and takes results
 DISTURBED = 0.25  # of a core that others took: from there on a measurement is marked
 
 FASTEST = "performance"  # the governor that always chooses the highest clock: one that is lower is held down by heat
@@ -62,30 +63,20 @@ class UnitTimes:
     ms         infinity where the unit cannot run the group: ``refused`` says why, by group index (from 1). Of a unit
                that takes frames together: of one of them, where as many as it takes are computed
     power_w    what the whole board draws meanwhile, per group, or None where nobody measured it
+    ranges     what its stages may be, of a unit that has some compiled ahead; None: any. The times of groups are then
+               those whose sums come nearest to what the ranges take
     """
 
     ms: tuple[float, ...]
     half_iqr_ms: tuple[float, ...]
     power_w: tuple[float, ...] | None = None
     refused: Mapping[int, str] = field(default_factory=dict)
+    ranges: Ranges | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """What handing a tensor on costs beyond computing, at some sizes (increasing), straight lines between and beyond.
-
-    send_ms is time of the sending stage, receive_ms of the receiving one; map_ms is the part of both that is mapping,
-    the rest is copying and fetching from the other's cache.
-    """
-
-    bytes: tuple[int, ...]
-    send_ms: tuple[float, ...]
-    receive_ms: tuple[float, ...]
-    map_ms: tuple[float, ...]
-
-    def at(self, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(send_ms, receive_ms) for tensors of ``sizes`` bytes."""
-        return _line(sizes, self.bytes, self.send_ms), _line(sizes, self.bytes, self.receive_ms)
+    @property
+    def all_groups(self) -> bool:
+        """Whether one stage may compute the whole network."""
+        return all(map(isfinite, self.ms)) and (self.ranges is None or (0, len(self.ms)) in self.ranges.groups)
 
 
 @dataclass(frozen=True, repr=False)
@@ -296,29 +287,6 @@ def crossing_bytes(graph: Graph) -> tuple[int, ...]:
     return tuple(sum(tensor.nbytes for tensor in tensors) for tensors in borders)
 
 
-def link_to_dict(ends: tuple[str, str], link: Link) -> dict[str, Any]:
-    return {
-        "from": ends[0],
-        "to": ends[1],
-        "bytes": list(link.bytes),
-        "send_ms": _rounded(link.send_ms),
-        "receive_ms": _rounded(link.receive_ms),
-        "map_ms": _rounded(link.map_ms),
-    }
-
-
-def link_from(row: JsonReader) -> tuple[tuple[str, str], Link]:
-    """The ends and the link of one row of a file."""
-    sizes = row.sizes("bytes")
-    if not sizes or any(second <= first for first, second in zip(sizes, sizes[1:], strict=False)):
-        raise row.fail("bytes", "increasing sizes")
-    ends = tuple(word if word == HOST else Unit.parse(word).whole for word in (row.word("from"), row.word("to")))
-    if ends[0] == ends[1]:
-        raise row.fail("to", f"another end than {ends[0]!r}")
-    times = [tuple(row.numbers(key, len(sizes))) for key in ("send_ms", "receive_ms", "map_ms")]
-    return (ends[0], ends[1]), Link(sizes, *times)
-
-
 def _whole(times: UnitTimes) -> str:
     """The whole network's time, or of how many groups it is."""
     known = [ms for ms in times.ms if isfinite(ms)]
@@ -327,13 +295,15 @@ def _whole(times: UnitTimes) -> str:
 
 def _unit_to_dict(times: UnitTimes) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "ms": [value if isfinite(value) else None for value in _rounded(times.ms)],
-        "half_iqr_ms": _rounded(times.half_iqr_ms),
+        "ms": [value if isfinite(value) else None for value in rounded(times.ms)],
+        "half_iqr_ms": rounded(times.half_iqr_ms),
     }
     if times.power_w is not None:
-        row["power_w"] = _rounded(times.power_w)
+        row["power_w"] = rounded(times.power_w)
     if times.refused:
         row["refused"] = {str(index): reason for index, reason in times.refused.items()}
+    if times.ranges is not None:
+        row["slices"] = times.ranges.to_dict()
     return row
 
 
@@ -347,7 +317,8 @@ def _unit_from(read: JsonReader, count: int) -> UnitTimes:
         if key not in indices:
             raise read.fail("refused", f"group indices from 1 to {count}")
         refused[int(key)] = read.inside("refused").word(key)
-    return UnitTimes(tuple(ms), tuple(read.numbers("half_iqr_ms", count)), power, refused)
+    ranges = Ranges.read(read.inside("slices"), count) if read.content.get("slices") is not None else None
+    return UnitTimes(tuple(ms), tuple(read.numbers("half_iqr_ms", count)), power, refused, ranges)
 
 
 def _factors(table: Factors, unit: str, other: str) -> tuple[float, ...] | None:
@@ -361,7 +332,7 @@ def _known(rows: Mapping[str, Any], unit: str) -> Any:
 
 
 def _factors_to_dict(table: Factors) -> dict[str, dict[str, list[float]]]:
-    return {unit: {other: _rounded(factors) for other, factors in row.items()} for unit, row in table.items()}
+    return {unit: {other: rounded(factors) for other, factors in row.items()} for unit, row in table.items()}
 
 
 def _factors_from(read: JsonReader, key: str, count: int) -> Factors:
@@ -369,20 +340,6 @@ def _factors_from(read: JsonReader, key: str, count: int) -> Factors:
     return {
         unit: {other: tuple(row.numbers(other, count, low=0.1)) for other in row.content} for unit, row in rows.items()
     }
-
-
-def _rounded(values: tuple[float, ...]) -> list[float]:
-    """Nanoseconds are beyond any clock's truth, and noise in a diff."""
-    return [round(value, 6) if isfinite(value) else value for value in values]
-
-
-def _line(x: np.ndarray, xs: tuple[int, ...], ys: tuple[float, ...]) -> np.ndarray:
-    """Straight lines through the points, the last one extended; constant before the first point; never negative."""
-    values = np.interp(x, xs, ys)
-    if len(xs) > 1:
-        slope = (ys[-1] - ys[-2]) / (xs[-1] - xs[-2])
-        values = np.where(x > xs[-1], ys[-1] + slope * (x - xs[-1]), values)
-    return np.maximum(values, 0.0)
 
 
 def profile_of(name: str, value: Any) -> Profile:

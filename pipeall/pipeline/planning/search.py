@@ -301,7 +301,7 @@ def _parallel(profile: Profile, names: Sequence[Unit], max_latency_ms: float) ->
     fastest: dict[str, tuple[float, str]] = {}
     for unit in names:
         ms = sum(profile.units[unit].ms)
-        if isfinite(ms) and not traits_of(unit.component).all:
+        if profile.units[unit].all_groups and not traits_of(unit.component).all:
             fastest[unit.component] = min(fastest.get(unit.component, (inf, "")), (ms, unit))
     if len(fastest) < 2:
         return None
@@ -387,7 +387,7 @@ def singles(profile: Profile, components: Sequence[str]) -> tuple[Plan, ...]:
 
     Raises ArgumentError where none can run the whole network.
     """
-    able = [name for name in components if all(map(isfinite, profile.units[name].ms))]
+    able = [name for name in components if profile.units[name].all_groups]
     if not able:
         got = ", ".join(components)
         raise ArgumentError(f"{profile.network}: expected a component that can run all of it, got {got}")

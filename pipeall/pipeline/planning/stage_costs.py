@@ -67,6 +67,11 @@ class StageCosts:
         profile = profile.at_clocks(plan.clocks)
         return cls(profile, plan.units, lanes, plan.unit_of, alone=alone, level_of=level_of, beside=others)
 
+    def may_be(self, position: int, ends: Sequence[int]) -> bool:
+        """Whether a unit's stage may have these ends: (first, first_late, last, last_late)."""
+        ranges = self.profile.units[self.units[position]].ranges
+        return ranges is None or ranges.may_be(ends)
+
     @cached_property
     def others(self) -> tuple[tuple[int, ...], ...]:
         """For each position those of the other units that compute meanwhile, each unit once."""

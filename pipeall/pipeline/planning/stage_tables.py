@@ -40,7 +40,9 @@ class StageTables:
     units      the different units, in the order of their first place; as an index, their number stands for the host
     counts     how often each of these units is in the set
     stage_ms   [unit, next unit or host, unit or host before, first, last]: time of a stage with groups [first, last)
-               and its hand-overs; infinity where the unit cannot run one of the groups, or the stage has none
+               and its hand-overs; infinity where the unit cannot run one of the groups, or may not have these, or the
+               stage has none
+    fixed      [unit]: whether it has its ranges compiled ahead, so that no cut beside it floats
     alone_ms   the same while no other unit computes, of a frame that comes alone
     held_ms    like stage_ms, of all frames that are computed together: what it adds to the latency of each
     busy_mj    [unit, first, last]: energy of its groups beyond what the idle board draws; zeros where unknown
@@ -65,10 +67,15 @@ class StageTables:
         places = [unit_set.index(unit) for unit in self.units]
         send = np.array([[links[unit, after][0] for after in (*self.units, HOST)] for unit in self.units])
         receive = np.array([[links[before, unit][1] for before in (*self.units, HOST)] for unit in self.units])
-        computing = _sums(np.array([costs.loaded_ms[place] for place in places]))
+        ranges = [profile.units[unit].ranges for unit in self.units]
+        self.fixed = [one is not None for one in ranges]
+        every = np.ones((self.groups + 1,) * 2, bool)
+        may_be = np.array([every if one is None else one.table(self.groups) for one in ranges])
+        computing = np.where(may_be, _sums(np.array([costs.loaded_ms[place] for place in places])), np.inf)
         handing = receive[:, None, :, :, None] + send[:, :, None, None, :]
         self.stage_ms = computing[:, None, None] + handing
-        self.alone_ms = _sums(np.array([profile.together_ms(unit, 1) for unit in self.units]))[:, None, None] + handing
+        alone = _sums(np.array([profile.together_ms(unit, 1) for unit in self.units]))
+        self.alone_ms = np.where(may_be, alone, np.inf)[:, None, None] + handing
         self.batches = np.array([Unit.parse(unit).batch for unit in self.units])
         self.held_ms = self.stage_ms * self.batches[:, None, None, None, None]
         if self.energy_known:

@@ -19,12 +19,13 @@ import numpy as np
 
 from pipeall._kernels.peak import Peak
 from pipeall.errors import ArgumentError, DeviceError
-from pipeall.graph.ir import Tensor
+from pipeall.graph.ir import Graph, Tensor
 from pipeall.pipeline.devices.device import Device
+from pipeall.pipeline.planning.ranges import Ranges
 from pipeall.steps import Lowered
 
 from .native import INTERNAL, CMove, Count, CPart, Input, Output, TensorAttr, call, native
-from .slices import Compiled, View, compiled, folders
+from .slices import Compiled, View, compiled, files, folders
 
 CORES = {b"rk3588": 3, b"rk3576": 2}  # of an NPU; others have one
 NCHW, NHWC, UNDEFINED = 0, 1, 3  # rknn_api.h
@@ -33,7 +34,10 @@ CHIP = Path("/proc/device-tree/compatible")
 
 def detect() -> dict[str, Rknn]:
     """An NPU's cores. Raises DeviceError where librknnrt does not load, or no slices are named."""
-    folders()
+    try:
+        files()
+    except ArgumentError as error:
+        raise DeviceError(str(error)) from None
     stand_in = native().stand_in
     cores = cores_of(CHIP.read_bytes() if CHIP.exists() else b"")
     return {f"npu{core or ''}": Rknn(core, cores, stand_in) for core in range(cores)}
@@ -76,6 +80,9 @@ class Rknn(Device):
         except (ArgumentError, DeviceError) as error:
             return str(error)
         return None
+
+    def ranges(self, graph: Graph) -> Ranges | None:
+        return files().ranges(graph)
 
     def compile(self, lowered: Lowered, name: str, *, record: bool = False) -> Program:
         """The slices of a stage on the NPU; ``record``: those of its groups, so that groups can be timed.

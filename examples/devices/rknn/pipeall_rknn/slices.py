@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from math import prod
 from pathlib import Path
@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 from pipeall.errors import DeviceError
 from pipeall.graph.ir import Tensor
-from pipeall.pipeline.devices.network_parts import Part, Place, network_parts
-from pipeall.pipeline.devices.network_slices import Slice, Slices
+from pipeall.pipeline.devices.network_parts import Part, Place
+from pipeall.pipeline.devices.network_slices import Slice
+from pipeall.pipeline.devices.stage_slices import SliceFiles
 from pipeall.steps import Lowered
 
 FOLDERS = "PIPEALL_RKNN_SLICES"
+SUFFIX = ".rknn"
 RANK = 4
 
 
@@ -27,7 +29,7 @@ class Compiled(NamedTuple):
 
     @property
     def file(self) -> Path | None:
-        return self.slice and self.slice.file.with_suffix(".rknn")
+        return self.slice and self.slice.file.with_suffix(SUFFIX)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -71,26 +73,11 @@ def folders() -> tuple[Path, ...]:
     return tuple(map(Path, text.split(os.pathsep)))
 
 
+def files() -> SliceFiles:
+    """What the vendor's tool has made of them. Raises DeviceError or ArgumentError naming what is wrong."""
+    return SliceFiles(folders(), SUFFIX)
+
+
 def compiled(lowered: Lowered, by_group: bool) -> list[Compiled]:
-    """The slices of a stage: one, or where it has no file those of its groups, which are also what can be timed.
-
-    Raises DeviceError naming the first node that no file computes.
-    """
-    known = [Slices.load(folder) for folder in folders()]
-    if not by_group and None not in (whole := list(_files(network_parts(lowered), known))):
-        return whole
-    parts = network_parts(lowered, by_group=True)
-    for part, one in zip(parts, found := list(_files(parts, known)), strict=True):
-        if one is None:
-            raise DeviceError(f"{part.name}: expected a .rknn file of its slice in {FOLDERS}, got none")
-    return found
-
-
-def _files(parts: Sequence[Part], known: Sequence[Slices]) -> Iterator[Compiled | None]:
-    for part in parts:
-        if not part.graph.nodes:
-            yield Compiled(part, None)
-            continue
-        slices = filter(None, (one.find(part.graph) for one in known))
-        ready = (found for found in (Compiled(part, one) for one in slices) if found.file.exists())
-        yield next(ready, None)
+    """The files of a stage, in turn. Raises DeviceError naming the first node that no file computes."""
+    return [Compiled(*one) for one in files().of(lowered, by_group)]

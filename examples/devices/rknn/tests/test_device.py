@@ -14,10 +14,11 @@ from pipeall_rknn import device
 from stand_in import convert
 
 import pipeall
-from pipeall import Board, Engine, Pipeline, Plan, write_slices
+from pipeall import Board, DeviceError, Engine, Pipeline, Plan, write_slices
 from pipeall.graph.builder import GraphBuilder
 from pipeall.graph.ir import Graph, Tensor
 from pipeall.pipeline.lane import lowered_stages
+from pipeall.pipeline.measuring.exhaustive import offered
 from pipeall.pipeline.planning.units import may_be_neighbours
 from pipeall.testing import check_device
 from pipeall.testing.device_checks import CHECKS
@@ -81,6 +82,20 @@ def test_at_every_place(plan, board):
             np.testing.assert_allclose(found, engine(frame), atol=1e-4)
 
 
+def deeper():
+    """Five convolutions, each a group."""
+    image = Tensor("x", (1, 4, 12, 10))
+    net = GraphBuilder(Graph("deeper", (), {image.name: image}, {}, (image,), (image,)))
+    random, x = np.random.default_rng(0), "x"
+    for number in range(5):
+        constants = (
+            net.constant(f"w{number}", random.standard_normal((4, 4, 1, 1))),
+            net.constant(f"b{number}", np.full(4, 0.1)),
+        )
+        x = net.add("conv", f"layer{number}", [x, *constants])
+    return net.graph([x]).finer(1)
+
+
 def residual_net():
     """256 channels, whose pixels lie apart in slots; a tensor that passes a group; an early output."""
     image = Tensor("x", (1, 4, 6, 5))
@@ -128,9 +143,43 @@ def test_planning_goes_around_what_has_no_slice(board, tmp_path, monkeypatch):
     convert(tmp_path)
     (tmp_path / "small.3-3.rknn").unlink()
     monkeypatch.setenv("PIPEALL_RKNN_SLICES", str(tmp_path))
-    times = pipeall.profile(small_graph(), board, ["npu", "big"], seconds=0.05).units["npu"]
-    assert sorted(times.refused) == [1, 3, 4]
-    assert "conv2: expected a .rknn file of its slice in PIPEALL_RKNN_SLICES, got none" in times.refused[3]
+    graph = small_graph()
+    profile = pipeall.profile(graph, board, ["npu", "big"], seconds=0.05)
+    times = profile.units["npu"]
+    assert sorted(times.refused) == [1, 4] and f"groups 4 to 4 in {tmp_path}, which has 2-2, 2-3;" in times.refused[4]
+    plans = [row.plan for row in pipeall.search(graph, profile, plans="pipelines").ranked]
+    assert plans and not any("npu" in plan.units for plan in plans)  # it would have to be between two others
+    plans = [row.plan for row in pipeall.search(graph, profile, "latency").ranked]
+    assert {str(plan) for plan in plans if "npu" in plan.units} <= {"big-npu-big:1,2", "big-npu-big:1,3"}
+    every = [str(plan) for plan in offered(graph, board, ["npu", "big", "little"]) if "npu" in plan.units]
+    assert sorted(every) == [f"{order}:1,{cut}" for order in ("big-npu-little", "little-npu-big") for cut in (2, 3)]
+
+
+@pytest.mark.parametrize("plan", ["B-N-L:1,3", "B-N-L:1,2", "B-N-L:1,4"])
+def test_a_stage_of_several_files(plan, board, tmp_path, monkeypatch):
+    """Of five groups files of 2 to 3 and of 4, not of 1 and 5: planned, timed and run."""
+    write_slices(graph := deeper(), [(1, 3), (3, 4), (1, 2)], tmp_path)
+    convert(tmp_path)
+    monkeypatch.setenv("PIPEALL_RKNN_SLICES", str(tmp_path))
+    times = pipeall.profile(graph, board, ["npu"], seconds=0.05).units["npu"]
+    assert times.ranges.text == "2-2, 2-3, 2-4, 4-4" and sorted(times.refused) == [1, 5]
+    frame = np.random.default_rng(0).standard_normal((1, 4, 12, 10)).astype(np.float32)
+    with Engine(graph, "big", board=board) as engine, Pipeline(graph, plan, board, trace=True) as pipe:
+        (found,) = pipe.map([frame])
+        np.testing.assert_allclose(found, engine(frame), atol=1e-4)
+
+
+def test_a_plan_that_no_file_computes_is_refused(board, tmp_path, monkeypatch):
+    """The refusal names the groups, the folder, and a command that writes the slice."""
+    write_slices(small_graph(), [(1, 3)], tmp_path)
+    convert(tmp_path)
+    monkeypatch.setenv("PIPEALL_RKNN_SLICES", str(tmp_path))
+    with pytest.raises(DeviceError) as error:
+        Pipeline(small_graph(), "B-N-L:1,2", board)
+    assert str(error.value) == (
+        f"stage npu: expected groups that it can run; npu has no slice of groups 2 to 2 in {tmp_path}, which has 2-3; "
+        f"pipeall slice small.onnx --plan big-npu-little:1,2 --units npu -o {tmp_path} writes it"
+    )
 
 
 def test_what_it_says(board):
