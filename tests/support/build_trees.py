@@ -15,10 +15,11 @@ IGNORED = shutil.ignore_patterns("*.so", "__pycache__")
 
 def copy_tree(folder: Path) -> None:
     """Puts all sources into ``folder``, without what a build has made."""
-    for name in ("pipeall", "tests", "bench", "tools", "docs", "examples"):
+    for name in ("pipeall", "tests", "bench", "tools", "docs", "examples", ".github"):
         shutil.copytree(REPOSITORY / name, folder / name, ignore=IGNORED, dirs_exist_ok=True)
-    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
-        shutil.copy2(REPOSITORY / name, folder)
+    for path in REPOSITORY.iterdir():
+        if path.is_file():
+            shutil.copy2(path, folder)
 
 
 def run(folder: Path, *arguments: str, **variables: str) -> str:
