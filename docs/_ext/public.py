@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 TOPICS = {
     "networks": "load save_onnx with_picture Graph Tensor zoo demo",
-    "boards": "Board BoardModel Plan footprint",
+    "boards": "Board BoardModel Plan footprint doctor Diagnosis",
     "running": "Model PictureAnswer Picture Pipeline Engine Schedule Stats Crops Merged Tee View",
     "tasks": "tasks",
     "planning": "profile profile_together Profile search SearchResult explain verify Verification compare "

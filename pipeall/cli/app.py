@@ -24,6 +24,7 @@ from .tables import plain
 COMMANDS = {  # as the help shows them; the first line of each is that of its own help
     "See": {
         "devices": Lazy("info.devices_command", "Show the processors of this machine under the names that plans use."),
+        "doctor": Lazy("info.doctor_command", "Find out what is wrong with this machine."),
         "info": Lazy("info.info_command", "Show a network's groups, its cuts and what crosses them."),
         "cost": Lazy("cost.cost_command", "Show what a network costs: parameters, operations, memory."),
     },
@@ -44,10 +45,7 @@ COMMANDS = {  # as the help shows them; the first line of each is that of its ow
         "slice": Lazy("slice.slice_command", "Write parts of a network as files, for tools that compile them."),
     },
 }
-EPILOG = (
-    "MODEL is an .onnx file or one of the zoo. Plan G-B-L:3,5: the gpu runs groups 1 to 3, big 4 and 5, little the "
-    "rest. pipeall completion bash completes words.",
-)
+EPILOG = ("MODEL: an .onnx file or of the zoo. Plan G-B-L:3,5: gpu to group 3, big to 5.",)
 
 
 class App(LazyGroup):

@@ -52,8 +52,9 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "media": PIPELINE | {"tasks", "quantization"},
     "nas": BOARDS | {"arrays", "sizing"},
     "testing": PIPELINE,
-    "cli": PIPELINE | {"quantization", "tasks", "media", "sizing", "mlp", "nas", "arrays", "__init__"},
-    "__init__": PIPELINE | {"quantization", "tasks", "testing", "media", "sizing"},
+    "diagnosis": PIPELINE | {"__init__"},
+    "cli": PIPELINE | {"diagnosis", "quantization", "tasks", "media", "sizing", "mlp", "nas", "arrays", "__init__"},
+    "__init__": PIPELINE | {"diagnosis", "quantization", "tasks", "testing", "media", "sizing"},
     "__main__": {"cli"},
 }
 CIRCLES = [{"graph.ir", "graph.partition"}]  # Graph.groups and Graph.cuts are part of a graph's face

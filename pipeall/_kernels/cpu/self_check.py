@@ -24,7 +24,7 @@ from .kernels import __file__ as BUILD
 from .kernels import features
 from .self_check_cases import CASES, Case
 from .self_check_steps import Steps
-from .table import OPS, ROWS, Kernels, choose, fitting
+from .table import OPS, ROWS, KernelRow, Kernels, choose, fitting
 
 CHECKED = "kernels-checked"
 
@@ -88,6 +88,18 @@ def check(isas: Sequence[str], core_type: str, core: int) -> tuple[str, ...]:
     return wrong
 
 
+def rows_that_differ(isas: Sequence[str], core_type: str, core: int) -> tuple[int, list[str]]:
+    """How many kernels these instruction sets have beside the reference, chosen or not, and which of them differ."""
+    wrong = check(isas, core_type, core)
+    rows = [row for key in OPS for row in fitting(key, isas, core_type) if row.isa != "ref" and row.name not in wrong]
+    table = choose(isas, core_type, wrong)
+    with ThreadPoolExecutor(1, "pa-check") as threads:
+        runs = [_Run(case, choose(("ref",), core_type), core) for case in CASES]
+        alike = [*threads.map(lambda row: _agree(runs, {**table, (row.op, row.type): row.name}, row), rows)]
+    differ = [row.name for row, same in zip(rows, alike, strict=True) if not same]
+    return len(rows) + len(wrong), [*wrong, *differ]
+
+
 def _wrong(isas: Sequence[str], core_type: str, core: int) -> tuple[str, ...]:
     """Where any differs, kernels take the place of the reference one after the other, as long as all cases agree."""
     reference = choose(("ref",), core_type)
@@ -127,5 +139,6 @@ class _Run:
         return bool((near | (found == exact) | (np.isnan(found) & np.isnan(exact))).all())
 
 
-def _agree(runs: Iterable[_Run], kernels: Kernels) -> bool:
-    return all(run.agrees(kernels) for run in runs)
+def _agree(runs: Iterable[_Run], kernels: Kernels, row: KernelRow | None = None) -> bool:
+    """Whether all cases come out alike, or all of those that are about one row."""
+    return all(run.agrees(kernels) for run in runs if row is None or (row.op, row.type) in run.case.keys)
