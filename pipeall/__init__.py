@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 
 _NAMES = {  # module -> its public names
     ".diagnosis.doctor": "doctor",
-    ".diagnosis.report": "Diagnosis",
+    ".diagnosis.findings": "Diagnosis",
     ".errors": "ArgumentError DeviceError MissingExtraError ModelError PipeallError PipelineError PipelineTimeoutError",
     ".graph.passes.fp16": "keep_float32",
     ".graph.ir": "Graph Tensor",
@@ -63,7 +63,7 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from . import tasks as tasks
     from . import testing as testing
     from .diagnosis.doctor import doctor as doctor
-    from .diagnosis.report import Diagnosis as Diagnosis
+    from .diagnosis.findings import Diagnosis as Diagnosis
     from .errors import ArgumentError as ArgumentError
     from .errors import DeviceError as DeviceError
     from .errors import MissingExtraError as MissingExtraError

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from .._kernels.cpu.cluster import format_cores
 from .._kernels.cpu.cores import CPU
 from ..pipeline.devices.clocks import CPUFREQ, NEAR, Clock, Files, clocks_of_gpu, sysfs_text
-from .machine import Machine
-from .report import Section
+from .examined_machine import Machine
+from .findings import Section
 
 SELF_CLOCKED = ("intel_pstate", "amd-pstate-epp")  # drivers whose "powersave" raises the clock with the load
 SLOW = ("powersave",)

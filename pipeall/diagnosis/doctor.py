@@ -8,11 +8,11 @@ from pathlib import Path
 from ..arguments import checked, optional, path, switch
 from ..errors import ArgumentError, PipeallError
 from .clocks_and_heat import clocks, heat
-from .machine import Machine
+from .examined_machine import Machine
+from .findings import Diagnosis, Section
 from .nodes import cameras, npus
 from .opencl import opencl
 from .processors import clusters, memory, shares
-from .report import Diagnosis, Section
 from .self_test import self_test
 from .software import cache, versions
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .machine import Machine
-from .report import Section
+from .examined_machine import Machine
+from .findings import Section
 
 NPUS = {  # nodes -> what they belong to
     "dev/rknpu*": "Rockchip's RKNPU",

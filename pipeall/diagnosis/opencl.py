@@ -14,11 +14,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from .. import env
+from .._kernels.opencl import cl_devices
 from .._kernels.opencl.drivers import FORCED, VENDORS
 from ..errors import DeviceError, MissingExtraError
-from ..pipeline.devices.opencl import opencl_device
-from .machine import Machine
-from .report import Section
+from .examined_machine import Machine
+from .findings import Section
 
 TREES = ("proc/device-tree", "sys/firmware/devicetree/base")
 ABOVE, CHIPS = ("", "*/", "*/*/"), ("gpu", "mali", "bifrost")  # where the node of the GPU is, and what it is called
@@ -200,7 +200,8 @@ def _devices(section: Section) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # the same as the error
-            found = opencl_device.detect()
+            found = cl_devices.devices()
+            chosen = cl_devices.choose(found)
     except (DeviceError, MissingExtraError) as error:
         if "ends the process" in str(error) or "does not answer" in str(error):
             section.fault(str(error), "install another version of that driver, or set PIPEALL_OPENCL=off")
@@ -209,9 +210,10 @@ def _devices(section: Section) -> bool:
         else:
             section.fact("devices", str(error))
         return False
-    for name, device in found.items():
-        section.fact(name, f"{device.description}; driver {device.info.driver}; {device.why}")
-    return any(not device.stand_in for device in found.values())
+    for info in found:
+        name = "gpu" if info == chosen else f"device {info.index}"
+        section.fact(name, f"{info}; driver {info.driver}; {cl_devices.why(info, chosen)}")
+    return any(not info.stand_in for info in found)
 
 
 def _no_driver(section: Section, chip: str, nodes: dict[str, str], libraries: list[Path]) -> None:

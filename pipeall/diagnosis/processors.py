@@ -8,8 +8,8 @@ import warnings
 
 from .._kernels.cpu.cluster import detect, format_cores
 from .._kernels.cpu.cores import CPU, UNKNOWN, can_pin
-from .machine import Machine
-from .report import Section
+from .examined_machine import Machine
+from .findings import Section
 
 FREE_KB = 300_000  # a network, its runtime and a picture
 CGROUP = "sys/fs/cgroup"

@@ -13,10 +13,10 @@ from ..graph.ir import Graph, Node, Tensor
 from ..graph.ops import attributes, infer_shape, run_graph
 from ..picture import Picture, example
 from ..pipeline.boards.board import Board
-from ..pipeline.devices.cpu.cpu_device import Cpu
+from ..pipeline.devices.device import Device
 from ..pipeline.pipeline import Pipeline
-from .machine import Machine
-from .report import Section
+from .examined_machine import Machine
+from .findings import Section
 
 SIDE, CHANNELS, LAYERS = 64, 24, 3
 FRAMES = 30
@@ -30,7 +30,7 @@ def self_test(machine: Machine, section: Section) -> None:
         section.fact("self-test", "not run: these are files of another machine")
         return
     board = Board.detect()
-    clusters = {name: one.device for name, one in board.components.items() if isinstance(one.device, Cpu)}
+    clusters = {name: one.device for name, one in board.components.items() if one.device.kind == "cpu"}
     for name, device in clusters.items():
         _kernels(section, name, device)
         peak = device.peak()
@@ -48,7 +48,7 @@ def self_test(machine: Machine, section: Section) -> None:
         _picture(section, board, graph, gpu)
 
 
-def _kernels(section: Section, name: str, device: Cpu) -> None:
+def _kernels(section: Section, name: str, device: Device) -> None:
     """All that the cores can run, not only those that are chosen."""
     cluster = device.cluster
     begin = perf_counter()

@@ -11,8 +11,8 @@ from pathlib import Path
 from .. import __version__, env
 from ..errors import ArgumentError
 from ..files import FULL_DISK
-from .machine import Machine
-from .report import Section
+from .examined_machine import Machine
+from .findings import Section
 
 PACKAGES = ("numpy", "pyopencl", "onnx", "click", "rich", "av", "pillow", "pocl-binary-distribution")
 NEEDED_BYTES = 50 << 20  # compiled programs, timings and profiles of some networks

@@ -17,7 +17,7 @@ from pipeall import ArgumentError, doctor
 from pipeall._kernels.cpu import cluster, cores, self_check
 from pipeall._kernels.cpu.table import choose
 from pipeall.diagnosis import opencl
-from pipeall.diagnosis.machine import Machine
+from pipeall.diagnosis.examined_machine import Machine
 
 NAMES = sorted(path.stem for path in BOARDS.glob("*.json"))
 CPU = "sys/devices/system/cpu"
