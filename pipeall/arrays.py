@@ -1,9 +1,11 @@
-"""Arrays from .npz and .csv files that are not trusted, and the built-in digits."""
+"""Arrays from .npz, .csv and .txt files that are not trusted, and the built-in digits."""
 
 from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Sequence
+from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import IO
@@ -14,7 +16,7 @@ from numpy.lib import format
 from .errors import ArgumentError
 from .files import open_whole
 
-MAX_BYTES = 2**32  # of an array, or of a .csv file
+MAX_BYTES = 2**32  # of an array, or of a file of text
 # UCI Optical Recognition of Handwritten Digits, 1,797 of 8 x 8; CC BY 4.0
 DIGITS = Path(__file__).parent / "mlp" / "digits.npz"
 HEADERS = {(1, 0): format.read_array_header_1_0, (2, 0): format.read_array_header_2_0}  # of .npy, by version
@@ -85,24 +87,46 @@ def read_samples(path: Path, targets: int = 1) -> dict[str, np.ndarray]:
     raise ArgumentError(f"{path}: expected arrays x_train, y_train, x_test, y_test, or x and y")
 
 
+def read_texts(paths: Sequence[Path]) -> dict[str, np.ndarray]:
+    """The arrays of a data set in files of text: inputs and outputs, or those of training and of testing.
+
+    A line of a file is a sample, its numbers separated by blanks or commas. Raises ArgumentError.
+    """
+    keys = next((keys for keys in SAMPLES if len(keys) == len(paths)), None)
+    if keys is None:
+        raise ArgumentError(f"expected inputs.txt,outputs.txt, or two of training and two of testing; got {len(paths)}")
+    arrays = {}
+    for key, path in zip(keys, paths, strict=True):
+        table = _table(path, "as many numbers in each line", None)
+        arrays[key] = table.astype(np.float32) if key[0] == "x" else table[:, 0] if table.shape[1] == 1 else table
+    return arrays
+
+
 def _csv(path: Path, targets: int) -> dict[str, np.ndarray]:
     """x and y of a .csv: numbers separated by commas; a first line of names is allowed."""
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise ArgumentError(f"{path}: expected at most {MAX_BYTES} bytes, got {size}")
-        with open_whole(path) as file:
-            first = file.readline().decode().split(",")[0].strip()
-        table = np.loadtxt(path, delimiter=",", skiprows=0 if _is_number(first) else 1, ndmin=2)
-    except ArgumentError:
-        raise
-    except (OSError, ValueError) as error:
-        raise ArgumentError(f"{path}: expected numbers separated by commas: {error}") from None
+    table = _table(path, "numbers separated by commas", ",")
     if table.shape[1] <= targets:
         wanted = "a label" if targets == 1 else f"{targets} targets"
         raise ArgumentError(f"{path}: expected features and {wanted} in each line, got {table.shape[1]} columns")
     y = table[:, -1] if targets == 1 else table[:, -targets:]
     return {"x": table[:, :-targets].astype(np.float32), "y": y}
+
+
+def _table(path: Path, expected: str, delimiter: str | None) -> np.ndarray:
+    """The numbers of a file of text, (lines, columns). Without a delimiter, blanks and commas separate them."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise ArgumentError(f"{path}: expected at most {MAX_BYTES} bytes, got {size}")
+        with open_whole(path) as file:
+            lines = (line.decode() if delimiter else line.decode().replace(",", " ") for line in file)
+            first = next(lines, "")
+            named = delimiter is not None and not _is_number(first.split(delimiter)[0].strip())
+            return np.loadtxt(lines if named else chain([first], lines), delimiter=delimiter, ndmin=2)
+    except ArgumentError:
+        raise
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"{path}: expected {expected}: {error}") from None
 
 
 def _is_number(text: str) -> bool:

@@ -75,6 +75,11 @@ def inside(folder: Path, recursive: bool) -> Iterator[Path]:
             yield path
 
 
+def square(picture: np.ndarray, side: int) -> np.ndarray:
+    """uint8 (side, side, 3): scaled so that it fills the square, and cut on both sides where it stands over."""
+    return np.asarray(ImageOps.fit(Image.fromarray(picture), (side, side)))
+
+
 def save(picture: np.ndarray, path: Path) -> None:
     """Writes uint8 (height, width, 3) as the suffix says, .png or .jpg. Raises ArgumentError where that cannot be.
 

@@ -33,27 +33,44 @@ class Request(Protocol):
 
 @dataclass
 class Traffic:
-    """What a rank has sent. ``seconds``: messages were under way; ``exposed``: of these, the rank only waited."""
+    """What a rank has sent. ``seconds``: some exchange was under way; ``exposed``: of these, the rank only waited."""
 
     messages: int = 0
     bytes: int = 0
     seconds: float = 0.0
     exposed: float = 0.0
+    under_way: int = 0  # exchanges at this moment, since ``_since``
+    _since: float = 0.0
+
+    def begin(self) -> None:
+        """An exchange begins."""
+        if self.under_way == 0:
+            self._since = perf_counter()
+        self.under_way += 1
+
+    def end(self) -> None:
+        """An exchange has ended. Several that were under way at once count once."""
+        self.under_way -= 1
+        if self.under_way == 0:
+            self.seconds += perf_counter() - self._since
 
 
 class Collective:
     """An exchange under way, in rounds. It goes on whenever ``test`` or ``wait`` is called: MPI does not by itself."""
 
     def __init__(self, rounds: Iterator[Sequence[Request]], traffic: Traffic):
-        self._rounds, self._traffic, self._begin = rounds, traffic, perf_counter()
+        self._rounds, self._traffic = rounds, traffic
+        traffic.begin()
         self._open: Sequence[Request] | None = next(rounds, None)
+        if self._open is None:
+            traffic.end()
 
     def test(self) -> bool:
         """Whether it is complete, after doing what can be done without waiting."""
         while self._open is not None and all(request.test() for request in self._open):
             self._open = next(self._rounds, None)
             if self._open is None:
-                self._traffic.seconds += perf_counter() - self._begin
+                self._traffic.end()
         return self._open is None
 
     def wait(self) -> None:
@@ -64,9 +81,8 @@ class Collective:
             for request in self._open:
                 request.wait()
             self._open = next(self._rounds, None)
-        end = perf_counter()
-        self._traffic.seconds += end - self._begin
-        self._traffic.exposed += end - begin
+        self._traffic.exposed += perf_counter() - begin
+        self._traffic.end()
 
 
 class Comm:

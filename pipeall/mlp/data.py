@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import DIGITS, read_samples
+from ..arrays import DIGITS, read_samples, read_texts
 from ..errors import ArgumentError
 
 MAX_CLASSES = 2**20
@@ -93,13 +94,20 @@ class Split(NamedTuple):
 
 
 def split(
-    name: str, output: str = "softmax", loss: str = "cross-entropy", targets: int = 1, validation: float = 0.0
+    name: str,
+    output: str = "softmax",
+    loss: str = "cross-entropy",
+    targets: int = 1,
+    validation: float = 0.0,
+    arrays: Mapping[str, np.ndarray] | None = None,
 ) -> Split:
-    """Samples of "digits", a .npz or a .csv, for a network with this activation of its outputs and this loss.
+    """Samples of "digits" or of files, for a network with this activation of its outputs and this loss.
 
     .npz  x_train, y_train, x_test, y_test, or x and y: samples along the first axis; y: labels from 0, or (samples,
           outputs) of numbers
     .csv  numbers, the last ``targets`` columns are y; a first line of names allowed
+    .txt  inputs.txt,outputs.txt, or two of training and two of testing: a line for each sample
+    ``arrays`` are samples that were read already, with the keys of a .npz; ``name`` is what errors say then.
     Where a file has no test samples, one in five becomes one, at random, always the same ones; of the others the share
     ``validation`` is held out in the same way.
 
@@ -108,20 +116,25 @@ def split(
 
     Raises ArgumentError naming the file.
     """
-    pairs = _pairs(name, targets, validation)
+    pairs = _pairs(name, _read(name, targets) if arrays is None else arrays, validation)
     if output == "linear" or pairs[0][1].ndim == 2:
         return _valued(name, pairs, output, loss)
     return _labelled(name, pairs)
 
 
-def _pairs(name: str, targets: int, validation: float) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(x, y) of training, test and, where asked for, validation, as stored."""
+def _read(name: str, targets: int) -> dict[str, np.ndarray]:
+    texts = [Path(path) for path in name.split(",")]
     if name == "digits":
-        arrays = read_samples(DIGITS)
-    elif name.endswith((".npz", ".csv")) and Path(name).is_file():
-        arrays = read_samples(Path(name), targets)
-    else:
-        raise ArgumentError(f"data: expected digits, a .npz or a .csv file; got {name!r}")
+        return read_samples(DIGITS)
+    if name.endswith((".npz", ".csv")) and Path(name).is_file():
+        return read_samples(Path(name), targets)
+    if all(path.suffix == ".txt" and path.is_file() for path in texts):
+        return read_texts(texts)
+    raise ArgumentError(f"data: expected digits, a .npz or a .csv file, or inputs.txt,outputs.txt; got {name!r}")
+
+
+def _pairs(name: str, arrays: Mapping[str, np.ndarray], validation: float) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(x, y) of training, test and, where asked for, validation, as stored."""
     if "x_train" in arrays:
         pairs = [(arrays["x_train"], arrays["y_train"]), (arrays["x_test"], arrays["y_test"])]
     else:

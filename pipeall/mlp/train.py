@@ -221,20 +221,21 @@ def report(net: Perceptron, history: list[EpochResult], samples: int) -> dict[st
     flops       of a sample on all ranks; flops_per_second: of the whole training
     bytes, messages     of an iteration on the rank that sends most
     communication_seconds   of an iteration. "max", "mean": over the ranks, messages were under way; "exposed": on
-                average a rank only waited; "share": "max" divided by the seconds of the iteration
+                average a rank only waited; "share": the largest part of its own iterations on any rank
     overlap     1 - exposed / under way: the share of that time that was spent computing
     """
     comm = net.comm
     shares = net.shares_of(comm.rank)
     weights = sum(share.weights for share in shares)
     sent = asdict(comm.traffic)
-    mine = np.array([weights, flops(shares), sent["messages"], sent["bytes"], sent["seconds"], sent["exposed"]], float)
+    seconds = sum(epoch.seconds for epoch in history)
+    counted = (weights, flops(shares), sent["messages"], sent["bytes"], sent["seconds"], sent["exposed"], seconds)
+    mine = np.array(counted, float)
     table = np.zeros((comm.size, len(mine)))
     table[comm.rank] = mine
     comm.allgather(table, range(comm.size + 1)).wait()
     iterations = sum(epoch.iterations for epoch in history)
-    seconds = sum(epoch.seconds for epoch in history)
-    rank_weights, work, messages, sent_bytes, way, exposed = table.T
+    rank_weights, work, messages, sent_bytes, way, exposed, own_seconds = table.T
     return {
         "ranks": comm.size,
         "weights": int(rank_weights.sum()),
@@ -249,7 +250,7 @@ def report(net: Perceptron, history: list[EpochResult], samples: int) -> dict[st
             "max": way.max() / iterations,
             "mean": way.mean() / iterations,
             "exposed": exposed.mean() / iterations,
-            "share": way.max() / seconds,
+            "share": (way / own_seconds).max(),
         },
         "overlap": 1 - exposed.sum() / way.sum() if way.sum() else None,
     }

@@ -11,7 +11,7 @@ from pipeall import ArgumentError, Pipeline
 from pipeall.graph.onnx.write.write import save_onnx
 from pipeall.mlp import checkpoint
 from pipeall.mlp.checkpoint import Progress
-from pipeall.mlp.comm import CommError
+from pipeall.mlp.comm import CommError, Traffic
 from pipeall.mlp.data import Split, split
 from pipeall.mlp.export import to_graph
 from pipeall.mlp.simulator import simulate
@@ -216,7 +216,8 @@ def test_the_command(tmp_path):
         ("a.csv", b"1,0\n2,-1\n3,1\n4,1\n", "expected labels from 0"),
         ("a.csv", b"nan,0\n2,1\n3,1\n4,1\n", "expected samples of finite numbers"),
         ("a.npz", b"PK", "cannot be read as .npz"),
-        ("a.txt", b"", "expected digits, a .npz or a .csv"),
+        ("a.txt", b"1 2\n", "expected inputs.txt,outputs.txt"),
+        ("a.dat", b"", "expected digits, a .npz or a .csv"),
     ],
 )
 def test_bad_data(tmp_path, name, content, said):
@@ -235,3 +236,75 @@ def test_a_csv(tmp_path):
     assert len(data) + len(test) == 50 and 0 < len(test) < 25
     assert sorted(map(tuple, np.vstack([data.x, test.x]).tolist())) == sorted(map(tuple, rows[:, :2].tolist()))
     assert json.dumps(data.scale) == "8.0"
+
+
+def test_files_of_text(tmp_path):
+    """Training and testing, separated by blanks or commas; a file of several columns of outputs is of numbers."""
+    random = np.random.default_rng(0)
+    x, y = random.standard_normal((9, 4)).astype(np.float32), random.integers(0, 3, 9)
+    for name, values in (("x", x[:6]), ("tx", x[6:])):
+        np.savetxt(tmp_path / f"{name}.txt", values, fmt="%.9g", delimiter=", " if name == "x" else " ")
+    for name, values in (("y", y[:6]), ("ty", y[6:]), ("two", x[:6, :2])):
+        np.savetxt(tmp_path / f"{name}.txt", values, fmt="%.9g")
+
+    def named(*names):
+        return ",".join(str(tmp_path / f"{name}.txt") for name in names)
+
+    data, test, _ = split(named("x", "y", "tx", "ty"))
+    assert (data.x == x[:6]).all() and (test.x == x[6:]).all()
+    assert (data.labels == y[:6]).all() and (test.labels == y[6:]).all()
+    numbers, held, _ = split(named("x", "two"), "linear", "squared")
+    assert len(numbers) + len(held) == 6 and numbers.outputs == 2
+    (tmp_path / "ragged.txt").write_text("1 2\n3\n")
+    for names, said in (
+        (("x", "y", "tx"), "expected inputs.txt,outputs.txt"),
+        (("x", "ty"), "expected 6 finite labels"),
+        (("ragged", "y"), "expected as many numbers in each line"),
+    ):
+        with pytest.raises(ArgumentError, match=said):
+            split(named(*names))
+
+
+def test_pictures_of_two_classes(tmp_path):
+    """Bright and dark pictures of any size are told apart; classes are folders in alphabetical order."""
+    from commands import document, invoke
+    from PIL import Image
+
+    from pipeall.cli.train.train_pictures import picture_samples
+
+    random = np.random.default_rng(0)
+    for folder, least in (("bright", 128), ("dark", 0)):
+        (tmp_path / folder).mkdir()
+        for number, height in enumerate(range(8, 28)):
+            pixels = random.integers(least, least + 128, (height, 16, 3), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / folder / f"{number}.png")
+    found = picture_samples(str(tmp_path), 16)
+    assert found["x"].shape == (40, 3, 16, 16) and found["y"].tolist() == [0] * 20 + [1] * 20
+    place = sorted(f"{number}.png" for number in range(20)).index("8.png")
+    with Image.open(tmp_path / "bright" / "8.png") as exact:  # 16 x 16 already
+        assert (found["x"][place] == np.asarray(exact).transpose(2, 0, 1)).all()
+    got = document("train", "--pictures", tmp_path, "--picture-size", 8, "--lr", 0.01, "--epochs", 20)
+    assert got["sizes"] == [3 * 8 * 8, 128, 2] and got["epochs"][-1]["accuracy"] == 1
+    (tmp_path / "dark" / "x.png").write_bytes(b"no picture")
+    for arguments, said in (
+        (("--pictures", tmp_path), "x.png: expected a picture"),
+        (("--pictures", tmp_path / "dark"), "expected a folder with at least 2 folders"),
+        (("digits", "--pictures", tmp_path), "expected DATA or --pictures"),
+        ((), "expected DATA or --pictures"),
+    ):
+        done = invoke("train", "model", *arguments)
+        assert done.exit_code == 2 and said in done.stderr
+
+
+def test_time_under_way_counts_once(monkeypatch):
+    """Of two exchanges that overlap; a clock of our own says when."""
+    now = iter([0.0, 3.0, 5.0, 6.0])
+    monkeypatch.setattr("pipeall.mlp.comm.perf_counter", lambda: next(now))
+    traffic = Traffic()
+    traffic.begin()
+    traffic.begin()
+    traffic.end()
+    traffic.end()
+    traffic.begin()
+    traffic.end()
+    assert traffic.seconds == 3.0 + 1.0

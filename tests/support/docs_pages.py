@@ -138,7 +138,7 @@ def _photo(path: Path) -> None:
 
 
 def _photos(path: Path) -> None:
-    path.mkdir()
+    path.mkdir(parents=True)
     for name in ("a.jpg", "b.jpg"):
         _photo(path / name)
 
@@ -203,6 +203,12 @@ def _species(path: Path) -> None:
     pipeall.save_onnx(net.graph(scores, name="species"), path)
 
 
+def _animals(path: Path) -> None:
+    """Two pictures of each of two classes."""
+    for kind in ("cat", "dog"):
+        _photos(path / kind)
+
+
 def _video(path: Path) -> None:
     """Eight frames of noise."""
     import av
@@ -230,6 +236,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "resnet50.onnx": _network,
     "net.int8.onnx": _quantized,
     "photos/": _photos,
+    "animals/": _animals,
     "examples": _examples,
     "cat.jpg": _photo,
     "dog.jpg": _photo,

@@ -92,7 +92,17 @@ def _names(models: str) -> list[str]:
 
 
 def show_paper(modelled: Mapping[str, Sequence[traffic.Scaled]]) -> None:
-    headings = [">workers", ">paper s", ">paper x", ">weights %", ">work x", ">ghost s", ">full s", ">full x"]
+    headings = [
+        ">workers",
+        ">paper s",
+        ">paper x",
+        ">weights %",
+        ">work x",
+        ">ghost s",
+        ">of paper",
+        ">full s",
+        ">full x",
+    ]
     for model, of in modelled.items():
         cells = [
             (
@@ -102,6 +112,7 @@ def show_paper(modelled: Mapping[str, Sequence[traffic.Scaled]]) -> None:
                 f"{100 * row.kept:.1f}",
                 f"{row.work:.1f}",
                 f"{row.ghost:.3g}",
+                None if row.printed is None else f"1 / {row.printed / row.ghost:,.0f}",
                 f"{row.full:.3g}",
                 f"{row.full_gain:.1f}",
             )

@@ -29,6 +29,7 @@ from ..options import file_option, given, json_option, positive_option, seed_opt
 from ..output import print_json, progress
 from ..tables import print_table
 from .scaling_command import scaling
+from .train_pictures import picture_samples
 
 if TYPE_CHECKING:
     from .train_log import EventFiles
@@ -50,13 +51,24 @@ def train() -> None:
     pipeall train houses.csv --output linear --epochs 200 --validation 0.1
     mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --save mnist.ckpt
 
-    DATA is digits, a .npz (x_train, y_train, x_test, y_test; or x, y), or a .csv whose last column is the label.
-    With --output linear, or a y of several columns, numbers are learned. Ranks that mpirun starts share the work.
+    DATA is digits, a .npz (x_train, y_train, x_test, y_test; or x, y), a .csv whose last column is the label, or
+    inputs.txt,outputs.txt. With --output linear, or a y of several columns, numbers are learned. Ranks that mpirun
+    starts share the work.
     """
 
 
 @train.command(DEFAULT)
-@click.argument("data_name", metavar="DATA", shell_complete=complete.files(".npz", ".csv", names=("digits",)))
+@click.argument(
+    "data_name",
+    metavar="DATA",
+    required=False,
+    shell_complete=complete.files(".npz", ".csv", ".txt", names=("digits",)),
+)
+@together(
+    "In place of DATA: a folder of pictures for each class; pixels of a side (28).",
+    ("--pictures", click.Path(exists=True, file_okay=False)),
+    ("--picture-size", click.IntRange(1, 512), 28),
+)
 @under(
     "The network",
     click.option("--hidden", default="128", show_default=True, help="Neurons of the hidden layers, such as 512-256."),
@@ -133,21 +145,24 @@ def train() -> None:
 @click.option("--report", "with_report", is_flag=True, help="What an iteration cost: work, messages, waiting.")
 @seed_option
 @json_option
-def train_model(data_name: str, as_json: bool, **options: Any) -> None:
+def train_model(data_name: str | None, as_json: bool, **options: Any) -> None:
     """Train a multilayer perceptron.
 
     \b
     pipeall train digits
     pipeall train model digits --hidden 64-32
     """
+    if (data_name is None) == (options["pictures"] is None):
+        raise click.UsageError("expected DATA or --pictures FOLDER")
     comm = _comm()
     options["looks"] = bool(options["plot"] or options["tensorboard"])
     log = draw = failure = None
+    name = data_name or options["pictures"]
     try:
         schedule = _schedule(options)
         options["lr"] = options["lr"] or RATES[options["optimizer"]]
         _refuse_early(options)
-        samples, net, made = _begun(data_name, comm, options)
+        samples, net, made = _begun(name, comm, options)
         if comm.rank == 0:
             log = _log(options["tensorboard"], made.epoch)
             draw = _drawing(options["plot"])
@@ -170,16 +185,18 @@ def train_model(data_name: str, as_json: bool, **options: Any) -> None:
     if comm.rank == 0:
         with ExitStack() as files:
             if draw is not None:
-                files.callback(draw, options["plot"], history, f"{data_name}: {'-'.join(map(str, net.sizes))}")
+                files.callback(draw, options["plot"], history, f"{name}: {'-'.join(map(str, net.sizes))}")
             if graph is not None:
                 files.callback(save_onnx, graph, options["onnx_path"])
             _show(net, history, cost if options["with_report"] else None, as_json)
 
 
-def _begun(data_name: str, comm: Comm, options: dict[str, Any]) -> tuple[data.Split, Perceptron, Progress]:
+def _begun(name: str, comm: Comm, options: dict[str, Any]) -> tuple[data.Split, Perceptron, Progress]:
     """The samples, and the network as it is before the first epoch of this run."""
     made = Progress()
-    samples = data.split(data_name, options["output"], _loss(options), options["targets"], options["validation"] or 0.0)
+    arrays = options["pictures"] and picture_samples(name, options["picture_size"])
+    held = options["validation"] or 0.0
+    samples = data.split(name, options["output"], _loss(options), options["targets"], held, arrays)
     net = _network([samples.train.x.shape[1], *_sizes(options["hidden"]), samples.train.outputs], comm, options)
     if options["resume"]:
         made = checkpoint.load(options["resume"], net)
