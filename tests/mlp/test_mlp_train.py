@@ -283,7 +283,7 @@ def test_pictures_of_two_classes(tmp_path):
     place = sorted(f"{number}.png" for number in range(20)).index("8.png")
     with Image.open(tmp_path / "bright" / "8.png") as exact:  # 16 x 16 already
         assert (found["x"][place] == np.asarray(exact).transpose(2, 0, 1)).all()
-    got = document("train", "--pictures", tmp_path, "--picture-size", 8, "--lr", 0.01, "--epochs", 20)
+    got = document("train", "--pictures", tmp_path, "--picture-size", 8, "--batch", 4, "--lr", 0.05)
     assert got["sizes"] == [3 * 8 * 8, 128, 2] and got["epochs"][-1]["accuracy"] == 1
     (tmp_path / "dark" / "x.png").write_bytes(b"no picture")
     for arguments, said in (

@@ -51,9 +51,8 @@ def train() -> None:
     pipeall train houses.csv --output linear --epochs 200 --validation 0.1
     mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --save mnist.ckpt
 
-    DATA is digits, a .npz (x_train, y_train, x_test, y_test; or x, y), a .csv whose last column is the label, or
-    inputs.txt,outputs.txt. With --output linear, or a y of several columns, numbers are learned. Ranks that mpirun
-    starts share the work.
+    DATA is digits, a .npz (x_train, y_train, x_test, y_test; or x, y), a .csv with the label last, or two files
+    inputs.txt,outputs.txt. With --output linear, or a y of several columns, numbers are learned. Ranks share the work.
     """
 
 
@@ -65,7 +64,7 @@ def train() -> None:
     shell_complete=complete.files(".npz", ".csv", ".txt", names=("digits",)),
 )
 @together(
-    "In place of DATA: a folder of pictures for each class; pixels of a side (28).",
+    "In place of DATA: a folder of classes; pixels of a side (28).",
     ("--pictures", click.Path(exists=True, file_okay=False)),
     ("--picture-size", click.IntRange(1, 512), 28),
 )
