@@ -204,6 +204,19 @@ def configurations(n_cuts: int) -> int:
     return 3 * n_cuts * (n_cuts - 1)
 
 
+def main_layers(graph: Graph) -> int:
+    """Convolutions and products with weights as ARM-CL counts layers: a grouped one is several, a depthwise one one.
+
+    It is the column "layers" of paper 001's Table 1.
+    """
+
+    def count(node: Node) -> int:
+        groups = node.attrs.get("groups", 1)
+        return 1 if groups == graph.tensors[node.output].shape[1] else groups
+
+    return sum(count(node) for node in graph.nodes if node.is_main)
+
+
 class _Positions:
     """The positions of a graph's order, and what crosses each. Position p lies between nodes p - 1 and p."""
 

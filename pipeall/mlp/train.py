@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import PipeallError
 from . import checkpoint
 from .checkpoint import Progress
+from .comm import Traffic
 from .data import LabelledSamples, Samples, Split
 from .network import Perceptron
 from .rules import Schedule
@@ -112,6 +113,7 @@ def train(
     """
     data, validation = samples.train, samples.validation
     history: list[EpochResult] = []
+    net.comm.traffic = Traffic()  # of iterations alone: ranks wait for each other before the first one too
     for epoch in range(progress.epoch, settings.epochs):
         waited = 0 if progress.best is None else epoch - progress.best_epoch
         if settings.patience is not None and progress.best is not None and waited >= settings.patience:
@@ -138,7 +140,7 @@ def train(
                 checkpoint.save(save, net, progress)
         finally:  # a full disk costs a checkpoint, not the epoch's figures
             on_epoch(history[-1])
-        net.comm.traffic = before  # traffic counts iterations alone
+        net.comm.traffic = before
     if validation is not None and progress.best is not None:
         net.take_best()
     return history

@@ -12,6 +12,7 @@ from pipeall.errors import ArgumentError
 from pipeall.graph import ops, zoo
 from pipeall.graph.ir import Graph, Node
 from pipeall.graph.onnx.read.read import load
+from pipeall.graph.partition import main_layers
 
 LAYERS = dict(alexnet=11, googlenet=58, mobilenet=28, resnet50=54, squeezenet=26)
 LAYERS["resnet50-slim"] = LAYERS["resnet50"]
@@ -33,23 +34,13 @@ MACS = dict(
 BLOCKS = {"block1/unit_3": (1, 256, 28, 28), "block2/unit_4": (1, 512, 14, 14), "block3/unit_6": (1, 1024, 7, 7)}
 
 
-def layers(graph: Graph) -> int:
-    """Convolutions and fully connected layers as ARM-CL counts them: a grouped one is several, a depthwise one one."""
-
-    def count(node) -> int:
-        groups = node.attrs.get("groups", 1)
-        return 1 if groups == graph.tensors[node.output].shape[1] else groups
-
-    return sum(count(node) for node in graph.nodes if node.is_main)
-
-
 @pytest.mark.parametrize("name", ZOO)
 def test_sizes_are_the_published_ones(name):
     graph = zoo_net(name)
     size = 227 if name == "alexnet" else 224
     assert [(t.name, t.shape) for t in graph.inputs] == [("data", (1, 3, size, size))]
     assert [(t.name, t.shape) for t in graph.outputs] == [("prob", (1, 1000))]
-    assert layers(graph) == LAYERS[name]
+    assert main_layers(graph) == LAYERS[name]
     assert sum(array.size for array in graph.constants.values()) == PARAMETERS[name]
     if name in MACS:
         assert sum(ops.macs(node, graph) for node in graph.nodes) == MACS[name]

@@ -66,6 +66,15 @@ def test_commands_exist(page):
                     parse(words, f"{page}: {line}")
 
 
+def test_commands_of_the_papers_items_exist():
+    page = DOCS / "explain" / "paper-items.md"
+    commands = re.findall(r"`((?:mpirun [^`]*)?pipeall [^`]*)`", page.read_text())
+    for line in commands:
+        for words in pipeall_calls(line.replace("\\|", "|")):
+            parse(words, f"{page}: {line}")
+    assert len(commands) > 50
+
+
 def pipeall_calls(line: str) -> list[list[str]]:
     """The arguments of each ``pipeall`` in a line of shell."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
@@ -86,7 +95,7 @@ def parse(words: list[str], where: str) -> None:
     """Fails on a command, option or choice that does not exist. Nothing runs, and no file is looked for."""
     context = click.Context(app, info_name="pipeall")
     command = app
-    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+    while isinstance(command, click.Group) and words and (command is not app or not words[0].startswith("-")):
         name, *rest = words
         found = command.get_command(context, name)
         if found is None and DEFAULT in command.list_commands(context):

@@ -11,7 +11,7 @@ import click
 from ...errors import ArgumentError, ModelError
 from ...graph.ir import Graph
 from ...graph.onnx.read.inputs import Shapes
-from ...graph.partition import Cut, Group, configurations, subgraph
+from ...graph.partition import Cut, Group, configurations, main_layers, subgraph
 from ...pipeline.boards.board import Board
 from ...pipeline.measuring.footprint import footprint
 from ...pipeline.planning.plan import Plan
@@ -77,6 +77,7 @@ def _describe(network: Network, graph: Graph | None, refusal: str) -> dict[str, 
         "groups": groups,
         "cuts": [_cut(cut, sum(group["macs"] for group in groups[: cut.index])) for cut in graph.cuts],
         "nodes": len(graph.nodes),
+        "layers": main_layers(graph),
         "three_stage_configurations": configurations(len(graph.cuts)),
         "inference": report.stage_memory(graph),
     }
@@ -149,6 +150,7 @@ def _show_run(content: Mapping[str, Any]) -> None:
         arena = content["inference"]
         planned, naive, least = (bytes_text(arena[f"arena_bytes{which}"]) for which in ("", "_naive", "_least"))
         print_value("arena of a frame", f"{planned}; {naive} without reuse, at least {least}")
+        print_value("layers", f"{content['layers']} convolutions and products with weights; a grouped one is several")
         print_value("cuts", str(len(content["cuts"])))
         print_value("three-stage configurations", f"{content['three_stage_configurations']}")
     print_text()
