@@ -51,8 +51,8 @@ def train() -> None:
     pipeall train houses.csv --output linear --epochs 200 --validation 0.1
     mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --save mnist.ckpt
 
-    DATA is digits, a .npz (x_train, y_train, x_test, y_test; or x, y), a .csv with the label last, or two files
-    inputs.txt,outputs.txt. With --output linear, or a y of several columns, numbers are learned. Ranks share the work.
+    DATA is digits, a .npz (x_train, y_train, x_test, y_test; or x, y), a .csv with the label last, or
+    inputs.txt,outputs.txt. With --output linear, or a y of several columns, numbers are learned.
     """
 
 
