@@ -1,4 +1,4 @@
-"""Detectors of a box in each cell of their maps: NanoDet, FastestDet, YuNet, CenterFace."""
+"""Detectors of a box in each cell of their maps: NanoDet, PicoDet, FastestDet, YuNet, CenterFace."""
 
 from __future__ import annotations
 
@@ -14,42 +14,57 @@ from .yolo import STRIDES
 from .yolo_heads import distances
 
 NANODET = Picture(channels="BGR", mean=(103.53, 116.28, 123.675), std=(57.375, 57.12, 58.395))
-PLUS = (8, 16, 32, 64)  # strides of NanoDet-Plus
+IMAGENET = Picture(scale=255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+PLUS = (8, 16, 32, 64)  # strides of NanoDet-Plus and PicoDet
 PLUS_BINS = 8
 
 
-def _per_stride(signature: Signature, kinds: int) -> list[tuple[int, ...]] | None:
+def _per_stride(signature: Signature, kinds: int, strides: tuple[int, ...]) -> list[int] | None:
     """Widths of the outputs (1, cells, width), ``kinds`` of each stride, ordered by kind; None where they are none."""
     shapes = signature.shapes
-    if len(shapes) != kinds * len(STRIDES) or {len(shape) for shape in shapes} != {3}:
+    if len(shapes) != kinds * len(strides) or {len(shape) for shape in shapes} != {3}:
         return None
-    expected = [rows * columns for rows, columns in boxes.fields(signature.size, STRIDES)]
+    expected = [rows * columns for rows, columns in boxes.fields(signature.size, strides)]
     return [shape[2] for shape in shapes] if [shape[1] for shape in shapes] == expected * kinds else None
 
 
-def _is_nanodet(signature: Signature) -> bool:
-    widths = _per_stride(signature, 2)
-    return widths is not None and len({*widths[:3]}) == len({*widths[3:]}) == 1 and widths[3] % 4 == 0
+def _has_bins(signature: Signature, strides: tuple[int, ...]) -> bool:
+    """Whether there are the scores of each stride, then the bins of each."""
+    widths, count = _per_stride(signature, 2, strides), len(strides)
+    return widths is not None and len({*widths[:count]}) == len({*widths[count:]}) == 1 and widths[count] % 4 == 0
 
 
-@decoder(
-    "nanodet",
-    "detect",
-    "NanoDet: for strides 8, 16, 32 the scores of classes, then bins of distances (GFL)",
-    NANODET,
-    _is_nanodet,
-    classes=lambda s: s.shapes[0][2],
-    threshold=0.35,
-    labels=COCO,
-)
-def nanodet(outputs: Outputs, scene: Scene) -> Answer:
-    cells = np.split(boxes.grid(scene.size, STRIDES), np.cumsum([y.shape[1] for y in outputs[:2]]))
+def _of_bins(outputs: Outputs, scene: Scene, strides: tuple[int, ...]) -> Answer:
+    count = len(strides)
+    cells = np.split(boxes.grid(scene.size, strides), np.cumsum([y.shape[1] for y in outputs[: count - 1]]))
     parts = []
-    for scores, bins, cell in zip(outputs[:3], outputs[3:], cells, strict=True):
+    for scores, bins, cell in zip(outputs[:count], outputs[count:], cells, strict=True):
         rows, labels = above(scores[0], scene.threshold)
         parts.append((distances(bins[0, rows], cell[rows], 0.5), scores[0, rows, labels], labels))
     edges, scores, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
     return scene.answer("detect", boxes=select_boxes(scene, edges, scores.astype(np.float64), labels)[1])
+
+
+decoder(
+    "nanodet",
+    "detect",
+    "NanoDet: for strides 8, 16, 32 the scores of classes, then bins of distances (GFL)",
+    NANODET,
+    lambda s: _has_bins(s, STRIDES),
+    classes=lambda s: s.shapes[0][2],
+    threshold=0.35,
+    labels=COCO,
+)(lambda outputs, scene: _of_bins(outputs, scene, STRIDES))
+decoder(
+    "picodet",
+    "detect",
+    "PicoDet: for strides 8, 16, 32, 64 the scores of classes, then bins of distances (GFL)",
+    IMAGENET,
+    lambda s: _has_bins(s, PLUS),
+    classes=lambda s: s.shapes[0][2],
+    threshold=0.4,
+    labels=COCO,
+)(lambda outputs, scene: _of_bins(outputs, scene, PLUS))
 
 
 @decoder(
@@ -107,7 +122,7 @@ def fastestdet(outputs: Outputs, scene: Scene) -> Answer:
 
 
 def _is_yunet(signature: Signature) -> bool:
-    widths = _per_stride(signature, 4)
+    widths = _per_stride(signature, 4, STRIDES)
     return widths is not None and widths == [1] * 6 + [4] * 3 + [10] * 3
 
 

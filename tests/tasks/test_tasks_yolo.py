@@ -7,7 +7,7 @@ from task_graphs import answer, network
 
 import pipeall
 from pipeall import tasks
-from pipeall.tasks import ssd
+from pipeall.tasks import boxes, ssd
 
 SIZE = (96, 160)  # height, width: 12 x 20, 6 x 10 and 3 x 5 cells
 STRIDES = (8, 16, 32)
@@ -216,6 +216,24 @@ def test_nanodet_plus():
     graph = network({"output": y.shape}, SIZE, name="nanodet-plus-m")
     assert tasks.recognized(graph).name == "nanodet-plus"
     same(answer(graph, {"output": y}), [box])
+
+
+def test_picodet():
+    """Distances of 1.25 strides from the middles of cells; the last stride is 64."""
+    shapes = boxes.fields(SIZE, (8, 16, 32, 64))
+    scores = [np.zeros((1, rows * columns, 80)) for rows, columns in shapes]
+    bins = [np.full((1, rows * columns, 4, 8), -50.0) for rows, columns in shapes]
+    expected = []
+    for score, level, row, column, label in ((0.8, 1, 2, 3, 3), (0.6, 0, 8, 10, 7), (0.5, 3, 0, 1, 9)):
+        cell, stride = row * shapes[level][1] + column, 8 << level
+        scores[level][0, cell, label] = score
+        bins[level][0, cell, :, 1], bins[level][0, cell, :, 2] = np.log(0.75), np.log(0.25)
+        edges = np.array([column - 0.75, row - 0.75, column + 1.75, row + 1.75]) * stride
+        expected.append((*np.clip(edges, 0, (160, 96, 160, 96)), score, label))
+    outputs = {f"o{i}": y.reshape(*y.shape[:2], -1) for i, y in enumerate((*scores, *bins))}
+    graph = network({name: y.shape for name, y in outputs.items()}, SIZE)
+    assert tasks.recognized(graph).name == "picodet"
+    same(answer(graph, outputs), expected)
 
 
 def test_fastestdet():
