@@ -81,8 +81,9 @@ def outputs_of(graph: Graph, samples: Sequence[Arrays], what: str, progress: Pro
 
 
 def with_logits(graph: Graph) -> Graph:
-    """The network with its answers ahead of a softmax as outputs."""
-    return replace(graph, outputs=tuple(graph.tensors[name] for name in logits(graph)))
+    """The network with its answers ahead of a softmax or a choice as outputs, and its own outputs behind them."""
+    names = dict.fromkeys((*logits(graph), *(tensor.name for tensor in graph.outputs)))
+    return replace(graph, outputs=tuple(graph.tensors[name] for name in names))
 
 
 def histograms_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
@@ -21,24 +21,41 @@ from ..pipeline.boards.board import Board
 from ..pipeline.lease import leased
 from ..progress import Progress, silent
 from .calibrate import Arrays, channel_maxima, histograms_of, mean_errors, outputs_of
-from .compare import Agreement, Comparison, compare
+from .compare import Agreement, Comparison, compare, float_outputs
 from .config import QuantConfig, Resolved
 from .gptq import memory_passes, quanta_of, scaled
 from .histogram import HistogramObserver
+from .quantizable import logits
 
+CORRECTED = 4  # biases are corrected on every fourth sample where configurations are compared
 NUMBER = np.dtype("<f8")
 Vectors = dict[str, np.ndarray]  # float64, by name
 
 
 class Reference:
-    """A network of floats with its answers to some samples, computed when they are first asked for."""
+    """A network of floats (``with_logits``) with its answers to some samples, computed when they are first asked for.
 
-    def __init__(self, graph: Graph, samples: Sequence[Arrays], progress: Progress = silent):
-        self.graph, self.samples, self.progress = graph, samples, progress
+    names      of the outputs whose errors count
+    agreement  how the network's own outputs are compared; None: by no more than that
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        samples: Sequence[Arrays],
+        agreement: Agreement | None = None,
+        progress: Progress = silent,
+    ):
+        self.graph, self.samples, self.agreement, self.progress = graph, samples, agreement, progress
+        self.names = [name for name in logits(graph) if graph.tensors[name].dtype == "float32"]
 
     @cached_property
     def answers(self) -> list[Arrays]:
         return list(outputs_of(self.graph, self.samples, "reference", self.progress))
+
+    def compared(self, outputs: Iterable[Arrays], every: int = 1) -> Comparison:
+        """With another network's outputs for every so many samples."""
+        return compare(self.names, self.answers[::every], outputs, self.agreement)
 
 
 class CalibrationRun:
@@ -85,26 +102,38 @@ class CalibrationRun:
             weights |= {node.name: scaled(resolved, node, quanta[node.name]) for node in layers}
         return weights
 
-    def error(self, config: QuantConfig, reference: Reference, every: int = 1, corrected: bool = False) -> float:
-        """The error of the answers, on every so many samples; ``corrected``: with biases corrected on the samples."""
+    def loss(self, config: QuantConfig, reference: Reference, every: int = 1, corrected: bool = False) -> float:
+        """What the answers lose, on every so many samples; ``corrected``: with biases corrected on some of them."""
 
         def measure() -> float:
             resolved = config.resolve()
-            corrections = mean_errors(resolved, reference.samples, self.progress) if corrected else None
+            some = reference.samples[::CORRECTED]
+            corrections = mean_errors(resolved, some, self.progress) if corrected else None
             network, progress = to_int8(resolved.build(corrections)), self.progress if every == 1 else silent
             outputs = outputs_of(network, reference.samples[::every], "integers", progress)
-            return compare(reference.graph, reference.answers[::every], outputs).error
+            return reference.compared(outputs, every).loss
 
-        return self._number(measure)
+        return self._number("loss", measure)
+
+    def boxes(self, config: QuantConfig, reference: Reference) -> tuple[float, float]:
+        """The share of the boxes that come or go, and what the answers lose."""
+
+        def measure() -> Vectors:
+            outputs = outputs_of(to_int8(config.resolve().build()), reference.samples, "", silent)
+            comparison = reference.compared(outputs)
+            return {"": np.array([comparison.boxes.drop, comparison.loss])}
+
+        drop, loss = self._recorded("boxes", {"": 2}, measure)[""].tolist()
+        return drop, loss
 
     def emulated_error(self, config: QuantConfig, reference: Reference) -> float:
         """The error of the answers, with integers emulated in floats."""
 
         def measure() -> float:
             outputs = outputs_of(config.resolve().build(), reference.samples, "", silent)
-            return compare(reference.graph, reference.answers, outputs).error
+            return reference.compared(outputs).error
 
-        return self._number(measure)
+        return self._number("error", measure)
 
     def comparison(self, config: QuantConfig, graph: Graph, agreement: Agreement | None) -> Comparison:
         """The answers of the quantized network beside the answers of the floats, for all samples."""
@@ -114,13 +143,13 @@ class CalibrationRun:
             quantized = outputs_of(config.resolve().build(), self.samples, "integers", self.progress)
             board = Board.detect()
             with leased(board, [board.default_component], f"{graph.name} beside its integers"):
-                return {"": compare(graph, floats, quantized, agreement).vector}
+                return {"": compare(float_outputs(graph), floats, quantized, agreement).vector}
 
         vectors = self._recorded("comparison", {"": Comparison.size(graph)}, measure)
         return Comparison.of(graph, vectors[""])
 
-    def _number(self, measure: Callable[[], float]) -> float:
-        return float(self._recorded("error", {"": 1}, lambda: {"": np.array([measure()])})[""][0])
+    def _number(self, what: str, measure: Callable[[], float]) -> float:
+        return float(self._recorded(what, {"": 1}, lambda: {"": np.array([measure()])})[""][0])
 
     def _recorded(
         self, what: str, sizes: Mapping[str, int], measure: Callable[[], Mapping[str, np.ndarray]]

@@ -27,8 +27,9 @@ from .quantizable import ACTIVATIONS
 PASSING = ("maxpool", "avgpool", "leakyrelu", "resize")  # f(s x) = s f(x) for s above 0, channel by channel
 MOST = 16.0  # factors are from 1 to this
 SPREAD = 1.5  # geometric mean of the factors of an activation that is tried
-GAIN = 0.02  # least share of the error that scaling behind an activation takes away
+GAIN = 0.02  # least share of the loss that scaling behind an activation takes away
 
+Loss = Callable[[QuantConfig], float]
 Reader = tuple[Node, int]  # a convolution and where the channels begin in its input
 
 
@@ -122,12 +123,13 @@ def with_scaled_activations(graph: Graph, factors: Mapping[str, np.ndarray]) -> 
     return replace(every, outputs=graph.outputs)
 
 
-def scale_activations(start: QuantConfig, error: Callable[[QuantConfig], float], run: CalibrationRun) -> QuantConfig:
+def scale_activations(start: QuantConfig, loss: Loss, quick_loss: Loss, run: CalibrationRun) -> QuantConfig:
     """The configuration with channels scaled behind some activations, in the order of the network; else ``start``.
 
     Channels that differ by orders of magnitude share 256 integers, so that small ones have a few. Equalization mends
     that where a factor passes from one convolution to the next. It does not pass through swish and the like: there the
     channels are multiplied behind the activation, which costs floats between two layers.
+    ``quick_loss`` is the loss on a few samples: what does not lower it is not tried on more.
     """
     graph = start.graph
     names = [node.output for node, _ in Channels(graph).activations()]
@@ -140,12 +142,13 @@ def scale_activations(start: QuantConfig, error: Callable[[QuantConfig], float],
     every = with_scaled_activations(graph, factors)
     new = [name for name in every.tensors if name not in graph.tensors]
     histograms = start.histograms | run.histograms(every, new)
-    best, scaled, least = start, {}, error(start)
+    best, scaled, least, quick_least = start, {}, loss(start), quick_loss(start)
     for done, (name, by) in enumerate(factors.items()):
         run.progress("activations", done, len(factors))
         tried = replace(start, graph=with_scaled_activations(graph, scaled | {name: by}), histograms=histograms)
-        if (tried_error := error(tried)) < (1 - GAIN) * least:
-            best, least, scaled = tried, tried_error, scaled | {name: by}
+        quick = quick_loss(tried)
+        if quick < quick_least and (tried_loss := loss(tried)) < (1 - GAIN) * least:
+            best, least, quick_least, scaled = tried, tried_loss, quick, scaled | {name: by}
     run.progress("activations", len(factors), len(factors))
     return best
 

@@ -16,6 +16,7 @@ from ..graph.pointwise import UNARY
 
 ARITHMETIC = ("add", "mul", "avgpool", "resize")
 SOFTMAX = ("softmax", "logsoftmax")
+CHOOSING = ("topk", "gather", "gather_elements", "gather_nd", "nms")
 ACTIVATIONS = tuple(op for op, entry in UNARY.items() if entry.floats and op != "fakequant")  # tables of 256 entries
 
 FREE = {"lo": -inf, "hi": inf}  # no clamp
@@ -101,9 +102,9 @@ def layers_with_activations(graph: Graph) -> dict[str, frozenset[str]]:
     for node in graph.nodes:
         for name in node.inputs:
             readers.setdefault(name, []).append(node)
-    groups = {}
+    groups, able = {}, integer_nodes(graph)
     for layer in graph.nodes:
-        if not has(layer.op, Trait.INT8_WEIGHTS) or not _is_integer(graph, layer):
+        if not has(layer.op, Trait.INT8_WEIGHTS) or layer.name not in able:
             continue
         names, last = {layer.name}, layer
         while len(after := readers.get(last.output, ())) == 1 and after[0].op in ACTIVATIONS:
@@ -114,8 +115,20 @@ def layers_with_activations(graph: Graph) -> dict[str, frozenset[str]]:
 
 
 def integer_nodes(graph: Graph) -> set[str]:
-    """Names of the nodes that may compute with integers."""
-    return {node.name for node in graph.nodes if _is_integer(graph, node)}
+    """Names of the nodes that may compute with integers.
+
+    A layer that reads probabilities takes a mean by them, as detectors do of the bins of a distance. It has few weights
+    and would err by its levels: it computes with floats.
+    """
+    probabilities: set[str] = set()
+    for node in graph.nodes:
+        if node.op == "softmax" or (_is_movement(graph, node) and probabilities.intersection(node.inputs)):
+            probabilities.add(node.output)
+    return {
+        node.name
+        for node in graph.nodes
+        if _is_integer(graph, node) and not (has(node.op, Trait.INT8_WEIGHTS) and node.inputs[0] in probabilities)
+    }
 
 
 def _is_integer(graph: Graph, node: Node) -> bool:
@@ -139,7 +152,7 @@ def _is_movement(graph: Graph, node: Node) -> bool:
 
 
 def logits(graph: Graph) -> tuple[str, ...]:
-    """The tensors whose values are the network's answers, ahead of data movement and softmax."""
+    """The tensors whose values are the network's answers, ahead of data movement, softmax and what chooses by them."""
     return _ahead(graph, [tensor.name for tensor in graph.outputs])
 
 
@@ -154,12 +167,22 @@ def never_clipped(graph: Graph, of: Quantizable) -> set[str]:
 
 def _ahead(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:
     producers = {node.output: node for node in graph.nodes}
-    waiting, tensors = list(names), {}
+    waiting, seen, tensors = list(names), set(names), {}
     while waiting:
         name = waiting.pop(0)
         node = producers.get(name)
-        if node is not None and (node.op in SOFTMAX or _is_movement(graph, node)):
-            waiting += node.inputs
-        else:
+        if node is not None and _leads_on(graph, node):
+            new = [x for x in node.inputs if x not in seen and x not in graph.constants]
+            waiting += new
+            seen.update(new)
+        elif graph.tensors[name].dtype == "float32":
             tensors[name] = True
-    return tuple(tensors)
+    return tuple(tensors) or tuple(names)
+
+
+def _leads_on(graph: Graph, node: Node) -> bool:
+    """Whether the answers lie ahead of a node: it moves values, is a softmax, or chooses values by others, as a top-k
+    does. Integers are such choices, and so is their value as a float."""
+    if any(graph.tensors[name].dtype != "float32" for name in (node.output, *node.inputs) if name in graph.tensors):
+        return True
+    return node.op in (*SOFTMAX, *CHOOSING) or _is_movement(graph, node)

@@ -24,8 +24,9 @@ from .calibrate import Arrays, samples_of, with_logits
 from .calibration_run import CalibrationRun, Reference, open_journal
 from .compare import agreement_of
 from .config import QuantConfig
-from .equalize import Channels, equalized, scale_activations
+from .equalize import Channels, Loss, equalized, scale_activations
 from .gptq import ROUNDINGS
+from .keep_boxes import keep_boxes
 from .qparams import METHODS, QuantParams
 from .quantizable import layers_with_activations, never_clipped, quantizable, split_residuals
 from .quantize_report import Report, report_of
@@ -34,11 +35,10 @@ from .sensitivity import frame_times, layer_times, sensitivities, within_budget
 TRIED = 32  # samples by which methods are compared
 SENSED = 8  # samples by which the costs of layers are compared
 SOME, FEW = 2, 8  # every second sample, every eighth
+RUNS = 64  # of neighbouring tensors, at most, that try other methods
 CORRECTED = 64  # samples by which biases are corrected, and weights are rounded by GPTQ
 ALIKE = 0.02  # scales that differ by less, of the larger, are not tried
 ALL_METHODS = ("auto", *METHODS)
-
-Error = Callable[[QuantConfig], float]
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,13 @@ def quantize(
     plain = split_residuals(graph)
     groups = layers_with_activations(plain)
     float_nodes = frozenset().union(*(groups[name] for name in keep))
-    config = _chosen(with_logits(plain), run, method, rounding, float_nodes)
-    config = replace(config, graph=replace(config.graph, outputs=plain.outputs, lengths=plain.lengths))
     agreement = agreement_of(graph, task)
+    answering = with_logits(plain)
+    reference = partial(Reference, answering, agreement=agreement, progress=run.progress)
+    config = _chosen(answering, run, reference, method, rounding, float_nodes)
+    if max_drop is None and agreement is not None and agreement.differ is not None:
+        config = keep_boxes(config, reference(_some(arrays, TRIED)), run)
+    config = replace(config, graph=replace(config.graph, outputs=plain.outputs, lengths=plain.lengths))
     compared = partial(run.comparison, graph=plain, agreement=agreement)
     comparison = compared(config)
     if max_drop is not None and agreement is not None and comparison.agreement is None:
@@ -167,7 +171,7 @@ def quantize(
     over = max_drop is not None and comparison.drop > max_drop
     errors = {}
     if layers or over:
-        errors = sensitivities(config, Reference(with_logits(plain), _some(arrays, SENSED), run.progress), run)
+        errors = sensitivities(config, reference(_some(arrays, SENSED)), run)
     if over:
         config = within_budget(config, errors, max_drop, compared)
         comparison = compared(config)
@@ -203,67 +207,79 @@ def observed_equalized(graph: Graph, run: CalibrationRun) -> QuantConfig | None:
     return replace(observed(graph, run), equalized=True)
 
 
-def _chosen(graph: Graph, run: CalibrationRun, method: str, rounding: str, float_nodes: frozenset[str]) -> QuantConfig:
-    """The configuration with the least error of the answers; biases are corrected."""
+def _chosen(
+    graph: Graph,
+    run: CalibrationRun,
+    reference: Callable[[list[Arrays]], Reference],
+    method: str,
+    rounding: str,
+    float_nodes: frozenset[str],
+) -> QuantConfig:
+    """The configuration that loses least of the answers; biases are corrected. ``reference``: of some samples."""
     plain = observed(graph, run)
-    reference = Reference(graph, _telling(run.samples, plain, TRIED), run.progress)
+    telling = reference(_telling(run.samples, plain, TRIED))
     methods = METHODS if method == "auto" else (method,)
     starts = [config for config in (plain, observed_equalized(graph, run)) if config]
     choices = [replace(start, method=name, float_nodes=float_nodes) for start in starts for name in methods]
-    errors = [run.error(choice, reference, corrected=True) for choice in choices]
-    least = min(errors)
-    best = _refined(choices[errors.index(least)], least, method == "auto", reference, run)
+    losses = [run.loss(choice, telling, corrected=True) for choice in choices]
+    least = min(losses)
+    best = _refined(choices[losses.index(least)], least, method == "auto", telling, run)
     few = _some(run.samples, CORRECTED)
     if rounding == "gptq":
         best = replace(best, gptq_weights=run.gptq_weights(best.resolve(), few))
     corrected = replace(best, corrections=run.bias_corrections(best.resolve(), few))
-    return min(corrected, best, key=partial(run.error, reference=reference))
+    return min(corrected, best, key=partial(run.loss, reference=telling))
 
 
 def _refined(
     best: QuantConfig, least: float, each_tensor: bool, reference: Reference, run: CalibrationRun
 ) -> QuantConfig:
-    """The configuration after the steps that lower its error, with biases corrected anew."""
+    """The configuration after the steps that lower its loss, with biases corrected anew."""
     corrections = run.bias_corrections(best.resolve(), reference.samples)
-    error = partial(run.error, reference=reference, every=SOME)
-    steps = [partial(scale_activations, error=error, run=run)]
-    if each_tensor:
-        quick_error = partial(run.error, reference=reference, every=FEW)
-        steps.append(partial(choose_methods, error=error, quick_error=quick_error, run=run))
-    for step in steps:
+    loss = partial(run.loss, reference=reference, every=SOME)
+    quick_loss = partial(run.loss, reference=reference, every=FEW)
+    for step in (scale_activations, choose_methods) if each_tensor else (scale_activations,):
         start = replace(best, corrections=corrections)
-        better = step(start)
+        better = step(start, loss=loss, quick_loss=quick_loss, run=run)
         if better is start:
             continue
         better = replace(better, corrections=best.corrections)
-        if (better_error := run.error(better, reference, corrected=True)) < least:
-            best, least = better, better_error
+        if (better_loss := run.loss(better, reference, corrected=True)) < least:
+            best, least = better, better_loss
     return best
 
 
-def choose_methods(start: QuantConfig, error: Error, quick_error: Error, run: CalibrationRun) -> QuantConfig:
-    """The configuration with other methods for some tensors, in the order of the network, where one lowers the error.
+def choose_methods(start: QuantConfig, loss: Loss, quick_loss: Loss, run: CalibrationRun) -> QuantConfig:
+    """The configuration with other methods for some tensors, in the order of the network, where one lowers the loss.
 
-    ``quick_error`` is the error on a few samples: a method that raises it is not tried on more.
+    In a network of many tensors a few neighbours try a method together. ``quick_loss`` is the loss on a few samples: a
+    method that does not lower it is not tried on more.
     """
     of = start.resolve().quantizable
     whole = never_clipped(start.graph, of)
     free = [(root, names) for root, names in of.sources.items() if root not in whole]
-    best, least, quick_least = start, error(start), quick_error(start)
-    for done, (root, names) in enumerate(free):
-        run.progress("tensors", done, len(free))
-        tried = [best.resolve().qparams[root]]
+    best, least, quick_least = start, loss(start), quick_loss(start)
+    together = -(-len(free) // RUNS)
+    for first in range(0, len(free), max(together, 1)):
+        run.progress("tensors", first, len(free))
+        near = free[first : first + together]
+        tried = [_qparams(best, near)]
         for method in METHODS:
-            choice = replace(best, own_methods={**best.own_methods, names: method})
-            qparams = choice.resolve().qparams[root]
-            if any(_alike(qparams, other) for other in tried):
+            choice = replace(best, own_methods={**best.own_methods, **{names: method for _, names in near}})
+            qparams = _qparams(choice, near)
+            if any(all(map(_alike, qparams, other)) for other in tried):
                 continue
             tried.append(qparams)
-            quick = quick_error(choice)
-            if quick < quick_least and (choice_error := error(choice)) < least:
-                best, least, quick_least = choice, choice_error, quick
+            quick = quick_loss(choice)
+            if quick < quick_least and (choice_loss := loss(choice)) < least:
+                best, least, quick_least = choice, choice_loss, quick
     run.progress("tensors", len(free), len(free))
     return best
+
+
+def _qparams(config: QuantConfig, tensors: Sequence[tuple[str, tuple[str, ...]]]) -> list[QuantParams]:
+    qparams = config.resolve().qparams
+    return [qparams[root] for root, _ in tensors]
 
 
 def _alike(one: QuantParams, other: QuantParams) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,12 @@ class Task:
         expected = {tensor.name: tensor for tensor in graph.outputs}
         self._stored = {n.output: (n.attrs["scale"], n.attrs["zero"]) for n in graph.nodes if n.op == "quantize"}
         self._name, self._expected = graph.name, {name: expected[name] for name in decoder.order or expected}
+
+    def with_threshold(self, threshold: float) -> Task:
+        """The same, with another least score, 0 to 1."""
+        other = copy(self)
+        other.threshold, other._scene = threshold, {**self._scene, "threshold": threshold}
+        return other
 
     def __repr__(self) -> str:
         return f"<Task {self.decoder.task} of {self._name} by {self.decoder.name}>"
