@@ -1,6 +1,7 @@
 """Slices to .rknn files by the vendor's tool: python convert.py FOLDER CHIP. Needs rknn-toolkit2; never run with it.
 
-With recorded samples a slice is quantized to 8 bits, without any it stays in halves.
+With recorded samples a slice is quantized to 8 bits, without any it stays in halves. One of a network that pipeall
+quantized keeps its levels.
 """
 
 import json
@@ -30,11 +31,12 @@ def convert(folder: Path, one: dict, chip: str) -> None:
     from rknn.api import RKNN
 
     model, listed = folder / one["file"], samples(folder, one)
+    again = listed is not None and all(end["type"] != "int8" for end in (*one["inputs"], *one["outputs"]))
     tool = RKNN()
     tool.config(target_platform=chip)
     steps = (
         lambda: tool.load_onnx(model=str(model)),
-        lambda: tool.build(do_quantization=listed is not None, dataset=listed and str(listed)),
+        lambda: tool.build(do_quantization=again, dataset=listed and str(listed)),
         lambda: tool.export_rknn(str(model.with_suffix(".rknn"))),
     )
     for step in steps:

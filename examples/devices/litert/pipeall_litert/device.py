@@ -21,6 +21,7 @@ from pipeall.pipeline.devices.network_parts import Part, Place, network_parts
 from pipeall.steps import Lowered
 
 from .bridge import Bridge, native, view
+from .ends import Ends, converted
 from .peak import measured
 from .tflite_file import TfliteFile, nhwc
 
@@ -80,7 +81,7 @@ class LiteRt(Device):
     def unsupported(self, lowered: Lowered) -> str | None:
         try:
             for part in network_parts(lowered):
-                TfliteFile(part.graph)
+                TfliteFile(Ends.of(part.graph).inner)
         except DeviceError as error:
             return str(error)
         return None
@@ -131,10 +132,11 @@ class _Run:
     """A network on the slots of a frame."""
 
     def __init__(self, device: LiteRt, part: Part, inside: dict[str, np.ndarray]):
-        self._part, self._inside, self._interpreter = part, inside, None
-        if part.graph.nodes:
+        self._part, self._inside, self._ends = part, inside, Ends.of(part.graph)
+        self._interpreter, self._inputs, self._outputs = None, [], []
+        if self._ends.inner.nodes:
             try:
-                self._interpreter = device.interpreter(TfliteFile(part.graph).content())
+                self._interpreter = device.interpreter(TfliteFile(self._ends.inner).content())
             except DeviceError as error:
                 raise DeviceError(f"{part.name}: {error}") from None
             ends = self._interpreter.get_input_details(), self._interpreter.get_output_details()
@@ -144,16 +146,24 @@ class _Run:
             inside[name] = np.zeros(nhwc(tensor.shape), tensor.dtype)
 
     def __call__(self, bases: dict[int, int]) -> None:
-        part, graph = self._part, self._part.graph
+        part, (before, inner, after) = self._part, self._ends
+        known: dict[str, np.ndarray] = {}
+        for tensor in part.graph.inputs:
+            place: Place | None = part.reads.get(tensor.name)
+            known[tensor.name] = view(place, bases) if place else self._inside[tensor.name]
+        for node in before:
+            known[node.output] = converted(node, known[node.inputs[0]])
         if self._interpreter:
-            for tensor, index in zip(graph.inputs, self._inputs, strict=True):
-                place: Place | None = part.reads.get(tensor.name)
-                self._interpreter.set_tensor(index, view(place, bases) if place else self._inside[tensor.name])
+            for tensor, index in zip(inner.inputs, self._inputs, strict=True):
+                self._interpreter.set_tensor(index, known[tensor.name])
             self._interpreter.invoke()
-            numbers = {tensor.name: index for tensor, index in zip(graph.outputs, self._outputs, strict=True)}
-            for name in part.keeps:
-                self._inside[name][...] = self._interpreter.get_tensor(numbers[name])
-            for name, place in part.writes:
-                view(place, bases)[...] = self._interpreter.get_tensor(numbers[name])
+            for tensor, index in zip(inner.outputs, self._outputs, strict=True):
+                known[tensor.name] = self._interpreter.get_tensor(index)
+        for node in after:
+            known[node.output] = converted(node, known[node.inputs[0]])
+        for name in part.keeps:
+            self._inside[name][...] = known[name]
+        for name, place in part.writes:
+            view(place, bases)[...] = known[name]
         for source, target in part.passes:
             view(target, bases)[...] = view(source, bases)

@@ -18,6 +18,7 @@ TYPES = {"int8": schema.TensorType.INT8, "uint8": schema.TensorType.UINT8, "floa
 OP = schema.BuiltinOperator
 NONE, RELU, RELU6 = (getattr(schema.ActivationFunctionType, name) for name in ("NONE", "RELU", "RELU6"))
 PIXELS = (0, 2, 3, 1)  # the axes of an image, as TFLite has them
+PLANES = (0, 3, 1, 2)  # back
 VERSION = 3  # of the schema
 LOWEST = -128  # what a maximum never takes
 PROBABILITY = Quantization((1 / 256,), (-128,))  # what softmax and sigmoid make
@@ -285,19 +286,34 @@ def _resize(f: TfliteFile, node: Node) -> None:
 
 
 def _reshape(f: TfliteFile, node: Node) -> None:
-    """Where the order of elements is the same as pixels have it."""
+    """Elements are first in the model's order, where that is another than pixels have."""
     before, after = (f.graph.tensors[name].shape for name in (node.inputs[0], node.output))
-    moved = (len(shape) == 4 and min(shape[1], shape[2] * shape[3]) > 1 for shape in (before, after))
-    if any(moved) and before != after:
-        raise DeviceError(f"expected a reshape that moves no pixels, {before} becomes {after}")
-    shape = f.numbers(f"{node.output}/shape", nhwc(after))
-    f.emit(
-        OP.RESHAPE,
-        [f.activation(node.inputs[0]), shape],
-        f.activation(node.output),
-        "Reshape",
-        newShape=list(nhwc(after)),
-    )
+    moved = [len(shape) == 4 and min(shape[1], shape[2] * shape[3]) > 1 for shape in (before, after)]
+    x, levels, given = f.activation(node.inputs[0]), f.levels(node.inputs[0]), nhwc(after)
+    if before != after and moved[0]:
+        x = _transposed(f, x, f.tensor(f"{node.output}/planes", before, "int8", levels), PLANES)
+    last = f.activation(node.output) if levels == f.levels(node.output) else f.like(node.output, "shaped", levels)
+    if before != after and moved[1]:
+        shaped, given = f.tensor(f"{node.output}/rows", after, "int8", levels), after
+    else:
+        shaped = last
+    shape = f.numbers(f"{node.output}/shape", given)
+    f.emit(OP.RESHAPE, [x, shape], shaped, "Reshape", newShape=list(given))
+    if shaped != last:
+        _transposed(f, shaped, last, PIXELS)
+    _onto(f, node, last)
+
+
+def _transpose(f: TfliteFile, node: Node) -> None:
+    """By the axes that TFLite has."""
+    perm, own = tuple(node.attrs["perm"]), f.levels(node.inputs[0])
+    perm = tuple(PIXELS.index(perm[axis]) for axis in PIXELS) if len(perm) == 4 else perm
+    last = f.activation(node.output) if own == f.levels(node.output) else f.like(node.output, "turned", own)
+    _onto(f, node, _transposed(f, f.activation(node.inputs[0]), last, perm))
+
+
+def _transposed(f: TfliteFile, x: int, out: int, perm: tuple[int, ...]) -> int:
+    return f.emit(OP.TRANSPOSE, [x, f.numbers(f"{out}/perm", perm)], out, "Transpose")
 
 
 def _clip(f: TfliteFile, node: Node) -> None:
@@ -317,7 +333,7 @@ def _dequantize(f: TfliteFile, node: Node) -> None:
 VERSIONS = {OP.CONV_2D: 3, OP.DEPTHWISE_CONV_2D: 3, OP.FULLY_CONNECTED: 4, OP.ADD: 2, OP.MUL: 2, OP.PADV2: 2,
             OP.MEAN: 2, OP.AVERAGE_POOL_2D: 2, OP.MAX_POOL_2D: 2, OP.SOFTMAX: 2, OP.LOGISTIC: 2, OP.CONCATENATION: 2,
             OP.RESIZE_BILINEAR: 3, OP.RESIZE_NEAREST_NEIGHBOR: 3, OP.QUANTIZE: 2, OP.DEQUANTIZE: 2, OP.RELU: 2,
-            OP.RELU6: 2}  # fmt: skip
+            OP.RELU6: 2, OP.TRANSPOSE: 2}  # fmt: skip
 RULES: dict[str, Callable[[TfliteFile, Node], None]] = {
     "conv": _conv,
     "fc": _fc,
@@ -330,6 +346,7 @@ RULES: dict[str, Callable[[TfliteFile, Node], None]] = {
     "concat": _concat,
     "resize": _resize,
     "reshape": _reshape,
+    "transpose": _transpose,
     "clip": _clip,
     "quantize": _quantize,
     "dequantize": _dequantize,

@@ -22,13 +22,16 @@ from pipeall.errors import ArgumentError, DeviceError
 from pipeall.graph.ir import Graph, Tensor
 from pipeall.pipeline.devices.device import Device
 from pipeall.pipeline.planning.ranges import Ranges
-from pipeall.steps import Lowered
+from pipeall.steps import Lowered, item_bytes
 
 from .native import INTERNAL, CMove, Count, CPart, Input, Output, TensorAttr, call, native
 from .slices import Compiled, View, compiled, files, folders
 
 CORES = {b"rk3588": 3, b"rk3576": 2}  # of an NPU; others have one
 NCHW, NHWC, UNDEFINED = 0, 1, 3  # rknn_api.h
+TYPES = {"float32": 0, "int8": 2}  # there: of what crosses
+ASYMMETRIC = 2  # there: of levels by scale and zero
+CLOSE = 1e-5  # relative: scales go through files as text
 CHIP = Path("/proc/device-tree/compatible")
 
 
@@ -59,6 +62,7 @@ class Rknn(Device):
     kind: ClassVar[str] = "rknn"
     worker: ClassVar[str] = "core"
     max_mhz: ClassVar[None] = None
+    int8: ClassVar[bool] = True
     core: int
     of: int
     stand_in: bool
@@ -135,12 +139,15 @@ class Program:
         moves = (CMove * (len(before) + len(after)))(*before, *after)
         inputs = (Input * len(ends[False]))(
             *(
-                Input(i, array.ctypes.data, array.nbytes, 0, 0, layout)
+                Input(i, array.ctypes.data, array.nbytes, array.dtype == np.int8, TYPES[array.dtype.name], layout)
                 for i, (array, _, layout) in enumerate(ends[False])
             )
         )
         outputs = (Output * len(ends[True]))(
-            *(Output(1, 1, i, end[0].ctypes.data, end[0].nbytes) for i, end in enumerate(ends[True]))
+            *(
+                Output(array.dtype == np.float32, 1, i, array.ctypes.data, array.nbytes)
+                for i, (array, _, _) in enumerate(ends[True])
+            )
         )
         self._kept += [name, moves, inputs, outputs, *ends.values()]
         addresses = map(ctypes.addressof, (inputs, outputs, moves))
@@ -152,7 +159,7 @@ class Program:
             about = TensorAttr(index=number)
             call("npu_tensor", context, one.file.name.encode(), int(out), ctypes.byref(about))
             view = _view(about, tensor, one.file.name)
-            yield np.zeros(tensor.shape, np.float32), view, about.fmt
+            yield np.zeros(tensor.shape, tensor.dtype), view, about.fmt
 
     def _moves(self, one: Compiled, inputs: list[Any], outputs: list[Any]) -> tuple[list[CMove], list[CMove]]:
         """What happens before and after a slice runs."""
@@ -160,25 +167,25 @@ class Program:
         for tensor, (array, view, _) in zip(one.inputs, inputs, strict=True):
             place = part.reads.get(tensor.name)
             source = (place.base, place.offset_bytes, View.in_slot(place)) if place else self._internal(tensor)
-            before.append(_move(*source, INTERNAL, array.ctypes.data, view))
+            before.append(_move(array.itemsize, *source, INTERNAL, array.ctypes.data, view))
         for tensor, (array, view, _) in zip(one.outputs, outputs, strict=True):
             targets = [(to.base, to.offset_bytes, View.in_slot(to)) for name, to in part.writes if name == tensor.name]
             targets += [self._internal(tensor)] if tensor.name in part.keeps else []
-            after += [_move(INTERNAL, array.ctypes.data, view, *target) for target in targets]
+            after += [_move(array.itemsize, INTERNAL, array.ctypes.data, view, *target) for target in targets]
         for place, to in part.passes:
             source = place.base, place.offset_bytes, View.in_slot(place)
-            after.append(_move(*source, to.base, to.offset_bytes, View.in_slot(to)))
+            after.append(_move(item_bytes(to.tensor.dtype), *source, to.base, to.offset_bytes, View.in_slot(to)))
         return before, after
 
     def _internal(self, tensor: Tensor) -> tuple[int, int, View]:
-        array = self._inside.setdefault(tensor.name, np.zeros(tensor.shape, np.float32))
+        array = self._inside.setdefault(tensor.name, np.zeros(tensor.shape, tensor.dtype))
         return INTERNAL, array.ctypes.data, View.of(tensor.shape, False)
 
 
-def _move(from_base: int, begin: int, source: View, to_base: int, end: int, target: View) -> CMove:
+def _move(size: int, from_base: int, begin: int, source: View, to_base: int, end: int, target: View) -> CMove:
     dims, *strides = source.dims, source.strides, target.strides
     arrays = [(ctypes.c_int64 * 4)(*numbers) for numbers in (dims, *strides)]
-    return CMove(from_base, begin, to_base, end, *arrays)
+    return CMove(from_base, begin, to_base, end, size, *arrays)
 
 
 def _check_counts(context: int, one: Compiled) -> None:
@@ -194,11 +201,24 @@ def _view(about: TensorAttr, tensor: Tensor, file: str) -> View:
     dims, nhwc = tuple(about.dims[: min(about.n_dims, len(about.dims))]), about.fmt == NHWC
     images, *channels_and_sides = tensor.shape
     shape = (images, *channels_and_sides[1:], *channels_and_sides[:1]) if nhwc else tensor.shape
-    if tensor.dtype != "float32":
-        raise DeviceError(f"{file}: expected {tensor.name} of float32, got {tensor.dtype}")
+    if tensor.dtype not in TYPES:
+        raise DeviceError(f"{file}: expected {tensor.name} of {' or '.join(TYPES)}, got {tensor.dtype}")
+    if tensor.dtype == "int8":
+        _check_levels(about, tensor, file)
     if about.fmt not in (NCHW, NHWC, UNDEFINED) or dims != shape:
         raise DeviceError(f"{file}: expected {tensor.name} of shape {shape}, got {dims} in format {about.fmt}")
     return View.of(tensor.shape, nhwc and len(shape) == 4)
+
+
+def _check_levels(about: TensorAttr, tensor: Tensor, file: str) -> None:
+    """Bytes cross as they are, so both sides must mean the same by them."""
+    scale, zero = tensor.quantization.single
+    same = (about.type, about.qnt_type, about.zp) == (TYPES["int8"], ASYMMETRIC, zero)
+    if not same or abs(about.scale - scale) > CLOSE * scale:
+        raise DeviceError(
+            f"{file}: expected {tensor.name} of int8 with scale {scale:g} and zero {zero}, "
+            f"got type {about.type} with scale {about.scale:g} and zero {about.zp}"
+        )
 
 
 def _release(context: int, process: int) -> None:

@@ -15,10 +15,10 @@
 
 enum { TEXT = 1024, FAILED = 1, INTERNAL = -1, RANK = 4 };
 
-/* A tensor of floats from one layout to another. Bases: PA_SLOT_IN, PA_SLOT_OUT, where the place is a number of bytes,
- * or INTERNAL, where it is an address. Strides count elements. */
+/* A tensor from one layout to another, its elements of `size` bytes. Bases: PA_SLOT_IN, PA_SLOT_OUT, where the place is a
+ * number of bytes, or INTERNAL, where it is an address. Strides count elements. */
 typedef struct npu_move {
-    int64_t from_base, from, to_base, to, dims[RANK], from_strides[RANK], to_strides[RANK];
+    int64_t from_base, from, to_base, to, size, dims[RANK], from_strides[RANK], to_strides[RANK];
 } npu_move;
 
 /* A slice: moves before it runs, then those after. A part without inputs and outputs only moves. */
@@ -124,17 +124,24 @@ static int64_t now_ns(void) {
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-static void move(const npu_move *m, char *const *bases) {
-    const float *from = (const float *)(m->from_base == INTERNAL ? (char *)m->from : bases[m->from_base] + m->from);
-    float *to = (float *)(m->to_base == INTERNAL ? (char *)m->to : bases[m->to_base] + m->to);
+static inline void move_of(const npu_move *m, char *const *bases, int64_t size) {
+    const char *from = m->from_base == INTERNAL ? (char *)m->from : bases[m->from_base] + m->from;
+    char *to = m->to_base == INTERNAL ? (char *)m->to : bases[m->to_base] + m->to;
     const int64_t *d = m->dims, *f = m->from_strides, *t = m->to_strides;
     for (int64_t a = 0; a < d[0]; a++)
         for (int64_t b = 0; b < d[1]; b++)
             for (int64_t c = 0; c < d[2]; c++) {
-                const float *x = from + a * f[0] + b * f[1] + c * f[2];
-                float *y = to + a * t[0] + b * t[1] + c * t[2];
-                for (int64_t e = 0; e < d[3]; e++) y[e * t[3]] = x[e * f[3]];
+                const char *x = from + size * (a * f[0] + b * f[1] + c * f[2]);
+                char *y = to + size * (a * t[0] + b * t[1] + c * t[2]);
+                for (int64_t e = 0; e < d[3]; e++) memcpy(y + size * e * t[3], x + size * e * f[3], (size_t)size);
             }
+}
+
+static void move(const npu_move *m, char *const *bases) {
+    if (m->size == 1)
+        move_of(m, bases, 1);
+    else
+        move_of(m, bases, sizeof(float));
 }
 
 static int run(npu_program *self, npu_part *part, char *const *bases) {

@@ -21,7 +21,7 @@ def _fields(kind: type, *names: str) -> list[tuple[str, Any]]:
 
 class CMove(ctypes.Structure):
     _fields_ = [
-        *_fields(ctypes.c_int64, "from_base", "begin", "to_base", "end"),
+        *_fields(ctypes.c_int64, "from_base", "begin", "to_base", "end", "size"),
         *_fields(ctypes.c_int64 * RANK, "dims", "from_strides", "to_strides"),
     ]
 

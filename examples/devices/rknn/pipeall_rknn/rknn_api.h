@@ -7,7 +7,8 @@
 
 enum { RKNN_MAX_DIMS = 16, RKNN_MAX_NAME_LEN = 256 };
 enum { RKNN_QUERY_IN_OUT_NUM = 0, RKNN_QUERY_INPUT_ATTR = 1, RKNN_QUERY_OUTPUT_ATTR = 2 };
-enum { RKNN_TENSOR_FLOAT32 = 0 };                                               /* type */
+enum { RKNN_TENSOR_FLOAT32 = 0, RKNN_TENSOR_FLOAT16 = 1, RKNN_TENSOR_INT8 = 2 }; /* type */
+enum { RKNN_TENSOR_QNT_NONE = 0, RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC = 2 };        /* qnt_type: by scale and zp */
 enum { RKNN_TENSOR_NCHW = 0, RKNN_TENSOR_NHWC = 1, RKNN_TENSOR_UNDEFINED = 3 }; /* format */
 enum {                                                                          /* what calls return */
     RKNN_SUCC = 0,
@@ -50,7 +51,7 @@ typedef struct rknn_input {
     uint32_t index;
     void *buf;
     uint32_t size;
-    uint8_t pass_through; /* 0: the runtime turns type and fmt into what the model reads */
+    uint8_t pass_through; /* 0: the runtime turns type and fmt into what the model reads; 1: it is that already */
     int32_t type, fmt;
 } rknn_input;
 

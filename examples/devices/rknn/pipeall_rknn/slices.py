@@ -42,7 +42,7 @@ class Compiled(NamedTuple):
 
 
 class View(NamedTuple):
-    """A tensor of floats in memory: how many elements there are along each axis of its shape, and how far apart."""
+    """A tensor in memory: how many elements there are along each axis of its shape, and how far apart."""
 
     dims: tuple[int, ...]
     strides: tuple[int, ...]
@@ -61,8 +61,6 @@ class View(NamedTuple):
 
     @classmethod
     def in_slot(cls, place: Place) -> View:
-        if place.tensor.dtype != "float32":
-            raise DeviceError(f"npu: expected float32 across a cut, got {place.tensor.dtype} of {place.tensor.name}")
         return cls.of(place.tensor.shape, place.nhwc, place.stride)
 
 

@@ -1,9 +1,9 @@
 /* A stand-in for librknnrt, of our own: the calls that a stage makes, computed by stand_in.py on the CPU, and refused as
  * the vendor's library refuses them. It lays tensors out as logs of that library show: pixels (NHWC) in, planes (NCHW)
- * out, float32 in and out by its own conversion.
+ * out; float32 in and out by its own conversion, int8 as it is.
  *
  * STAND_IN_FAULT=CALL:CODE:COUNT  CALL returns CODE from its COUNTth time on; "late" waits CODE milliseconds a run;
- *                                 "shape", "count", "format" tell of other tensors than the model has. */
+ *                                 "shape", "count", "format", "levels" tell of other tensors than the model has. */
 #include <Python.h>
 
 #include <stdatomic.h>
@@ -57,8 +57,13 @@ static void describe(rknn_tensor_attr *about, uint32_t index, PyObject *tensor) 
         about->dims[i] = (uint32_t)PyLong_AsLong(PyTuple_GetItem(shape, i));
         about->n_elems *= about->dims[i];
     }
-    about->size = about->size_with_stride = about->n_elems * 2; /* halves inside, as the tool makes without samples */
-    about->type = 1;
+    about->type = PyObject_IsTrue(PyTuple_GetItem(tensor, 3)) ? RKNN_TENSOR_INT8 : RKNN_TENSOR_FLOAT16; /* inside */
+    about->size = about->size_with_stride = about->n_elems * (about->type == RKNN_TENSOR_INT8 ? 1 : 2);
+    if (about->type == RKNN_TENSOR_INT8) {
+        about->qnt_type = RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC;
+        about->scale = (float)PyFloat_AsDouble(PyTuple_GetItem(tensor, 4));
+        about->zp = (int32_t)PyLong_AsLong(PyTuple_GetItem(tensor, 5)) + told("levels");
+    }
     if (told("shape")) about->dims[about->n_dims - 1] += 1;
     if (told("format")) about->fmt = 2;
 }
@@ -139,8 +144,10 @@ int rknn_inputs_set(rknn_context context, uint32_t count, rknn_input *inputs) {
     if (count != self->inputs) return RKNN_ERR_INPUT_INVALID;
     for (uint32_t i = 0; i < count; i++) {
         const rknn_tensor_attr *about = &self->attrs[0][i];
-        const int fits = inputs[i].index == i && inputs[i].type == RKNN_TENSOR_FLOAT32 && !inputs[i].pass_through &&
-                         inputs[i].fmt == about->fmt && inputs[i].size == about->n_elems * sizeof(float);
+        const int whole = about->type == RKNN_TENSOR_INT8;
+        const int fits = inputs[i].index == i && inputs[i].type == (whole ? RKNN_TENSOR_INT8 : RKNN_TENSOR_FLOAT32) &&
+                         inputs[i].pass_through == whole && inputs[i].fmt == about->fmt &&
+                         inputs[i].size == about->n_elems * (whole ? 1 : sizeof(float));
         if (!fits || !inputs[i].buf) return RKNN_ERR_INPUT_INVALID;
         self->given[i] = inputs[i].buf;
     }
@@ -165,8 +172,9 @@ int rknn_outputs_get(rknn_context context, uint32_t count, rknn_output *outputs,
     if (code) return code;
     if (!self->has_run || extend || count != self->outputs) return RKNN_ERR_OUTPUT_INVALID;
     for (uint32_t i = 0; i < count; i++) {
-        const int fits = outputs[i].index == i && outputs[i].want_float && outputs[i].is_prealloc && outputs[i].buf &&
-                         outputs[i].size == self->attrs[1][i].n_elems * sizeof(float);
+        const int whole = self->attrs[1][i].type == RKNN_TENSOR_INT8;
+        const int fits = outputs[i].index == i && outputs[i].want_float == !whole && outputs[i].is_prealloc &&
+                         outputs[i].buf && outputs[i].size == self->attrs[1][i].n_elems * (whole ? 1 : sizeof(float));
         if (!fits) return RKNN_ERR_OUTPUT_INVALID;
     }
     const PyGILState_STATE state = PyGILState_Ensure();

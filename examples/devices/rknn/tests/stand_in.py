@@ -15,12 +15,13 @@ NCHW, NHWC, UNDEFINED = 0, 1, 3
 def convert(folder, **options):
     """Writes a file beside each .onnx that a manifest lists, as the vendor's tool would."""
     for one in json.loads((Path(folder) / "manifest.json").read_text())["slices"]:
-        model = Path(folder, one["file"])
-        write(model, model.with_suffix(".rknn"), **options)
+        model, ends = Path(folder, one["file"]), [*one["inputs"], *one["outputs"]]
+        levels = {end["name"]: [end["scale"], end["zero_point"]] for end in ends if end["type"] == "int8"}
+        write(model, model.with_suffix(".rknn"), levels=levels, **options)
 
 
-def write(model, path, version=VERSION, platform=PLATFORM):
-    head = json.dumps({"version": version, "platform": platform}).encode() + b"\n"
+def write(model, path, version=VERSION, platform=PLATFORM, levels=None):
+    head = json.dumps({"version": version, "platform": platform, "levels": levels or {}}).encode() + b"\n"
     Path(path).write_bytes(MAGIC + head + Path(model).read_bytes())
 
 
@@ -35,34 +36,36 @@ def load(path):
         return FAILED
     if about["platform"] != PLATFORM:
         return PLATFORM_UNMATCH
-    return Model(model)
+    return Model(model, about["levels"])
 
 
 class Model:
-    def __init__(self, content):
+    def __init__(self, content, levels):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         self.session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        self.inputs = tuple(_tensor(end, NHWC) for end in self.session.get_inputs())
-        self.outputs = tuple(_tensor(end, NCHW) for end in self.session.get_outputs())
+        self.inputs = tuple(_tensor(end, NHWC, levels) for end in self.session.get_inputs())
+        self.outputs = tuple(_tensor(end, NCHW, levels) for end in self.session.get_outputs())
 
     def run(self, from_addresses, to_addresses):
         given = {}
-        for (name, shape, layout), address in zip(self.inputs, from_addresses, strict=True):
-            array = _at(address, shape)
+        for (name, shape, layout, whole, *_), address in zip(self.inputs, from_addresses, strict=True):
+            array = _at(address, shape, whole)
             given[name] = np.ascontiguousarray(array.transpose(0, 3, 1, 2)) if layout == NHWC else array
         made = self.session.run(None, given)
-        for array, (_, shape, _), address in zip(made, self.outputs, to_addresses, strict=True):
-            _at(address, shape)[...] = array
+        for array, (_, shape, _, whole, *_), address in zip(made, self.outputs, to_addresses, strict=True):
+            _at(address, shape, whole)[...] = array
 
 
-def _tensor(end, layout):
-    shape = tuple(end.shape)
+def _tensor(end, layout, levels):
+    """Name, shape and layout; whether it is of int8, with its levels."""
+    shape, whole = tuple(end.shape), end.type == "tensor(int8)"
+    about = (whole, *(levels[end.name] if whole else (0.0, 0)))
     if len(shape) != 4:
-        return end.name, shape, UNDEFINED
-    return end.name, (shape[0], *shape[2:], shape[1]) if layout == NHWC else shape, layout
+        return end.name, shape, UNDEFINED, *about
+    return end.name, (shape[0], *shape[2:], shape[1]) if layout == NHWC else shape, layout, *about
 
 
-def _at(address, shape):
-    floats = ctypes.cast(address, ctypes.POINTER(ctypes.c_float))
-    return np.ctypeslib.as_array(floats, shape)
+def _at(address, shape, whole):
+    kind = ctypes.c_int8 if whole else ctypes.c_float
+    return np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(kind)), shape)

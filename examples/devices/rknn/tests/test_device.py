@@ -17,6 +17,7 @@ import pipeall
 from pipeall import Board, DeviceError, Engine, Pipeline, Plan, write_slices
 from pipeall.graph.builder import GraphBuilder
 from pipeall.graph.ir import Graph, Tensor
+from pipeall.graph.passes.int8 import to_int8
 from pipeall.pipeline.lane import lowered_stages
 from pipeall.pipeline.measuring.exhaustive import offered
 from pipeall.pipeline.planning.units import may_be_neighbours
@@ -80,6 +81,43 @@ def test_at_every_place(plan, board):
     with Engine(graph, "big", board=board) as engine, Pipeline(graph, plan, board) as pipe:
         for found, frame in zip(pipe.map(given), given, strict=True):
             np.testing.assert_allclose(found, engine(frame), atol=1e-4)
+
+
+def integers():
+    """A network of integers but for its ends."""
+    floats = small_graph()
+    samples = [np.random.default_rng(seed).standard_normal((1, 4, 12, 10)).astype(np.float32) for seed in range(8)]
+    return to_int8(pipeall.quantize(floats, samples, method="minmax").written), samples
+
+
+@pytest.mark.parametrize("plan", ["N", "N-B:2", "B-N:2", "B-N-L:1,3", "N-N1-N2:1,2", "B-N:1~3"])
+def test_integers_cross_as_they_are(plan, board, tmp_path, monkeypatch):
+    """No float between: the stand-in refuses other types, and of slots and buffers an element is a byte."""
+    graph, samples = integers()
+    write_slices(graph, [*GROUPS, (0, 4), (1, 3), (0, 2), (2, 4), (1, 4)], tmp_path)
+    convert(tmp_path)
+    monkeypatch.setenv("PIPEALL_RKNN_SLICES", str(tmp_path))
+    with Engine(graph, "big", board=board) as engine, Pipeline(graph, plan, board) as pipe:
+        expected = [engine(x) for x in samples]
+        quantum = max(np.abs(wanted).max() for wanted in expected) / 100
+        for found, wanted in zip(pipe.map(samples), expected, strict=True):
+            assert np.abs(found - wanted).max() <= quantum
+    (lane,) = Plan.parse("B-N-L:1,3").lanes
+    lowered = lowered_stages(graph, lane, [board.component(stage.unit) for stage in lane])[1]
+    assert {slot.dtype for slot in (*lowered.slot_in, *lowered.slot_out)} == {"int8"}
+
+
+def test_other_levels_are_refused(variables, board, tmp_path, monkeypatch):
+    graph, _ = integers()
+    write_slices(graph, [(1, 3)], tmp_path)
+    convert(tmp_path)
+    monkeypatch.setenv("PIPEALL_RKNN_SLICES", str(tmp_path))
+    monkeypatch.setenv("STAND_IN_FAULT", "levels")
+    zero = graph.cuts[0].tensors[0].quantization.single[1]
+    with pytest.raises(
+        DeviceError, match=f"small.2-3.rknn: expected .* and zero {zero}, got type 2 .* and zero {zero + 1}"
+    ):
+        Pipeline(graph, "B-N-L:1,3", board)
 
 
 def deeper():
