@@ -7,8 +7,11 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from pipeall_litert import device
+from pipeall_litert.ends import converted
 from pipeall_litert.tflite_file import RULES
 
 import pipeall
@@ -74,6 +77,9 @@ def every_op():
     sizes, scales = (1, 16, 2 * height, 2 * width), (1.0, 1.0, 2.0, 2.0)
     x = net.add("resize", "larger", [net.conv(x, 16)], sizes=sizes, scales=scales, mode="nearest",
                 coordinates="asymmetric", rounding="floor")  # fmt: skip
+    x = net.add("transpose", "turned", [net.conv(x, 16)], perm=(0, 1, 3, 2))
+    _, _, height, width = net.tensors[x].shape
+    x = net.conv(net.add("reshape", "rows", [x], shape=(1, 8, 2 * height, width)), 16)
     x = net.add("mul", "gate", [x, net.add("sigmoid", "open", [net.conv(x, 16)])])
     x = net.add("avgpool", "mean", [net.conv(x, 16)], kernel=(2, 2), strides=(2, 2))
     shape = net.tensors[x].shape[2:]
@@ -82,7 +88,7 @@ def every_op():
         net.constant("fc/w", RANDOM.standard_normal((10, 16)) / 4),
         net.constant("fc/b", RANDOM.standard_normal(10)),
     )
-    x = net.add("fc", "rows", [net.add("reshape", "flat", [x], shape=(1, 16)), *constants], axis=1)
+    x = net.add("fc", "features", [net.add("reshape", "flat", [x], shape=(1, 16)), *constants], axis=1)
     last = net.constant("last/w", RANDOM.standard_normal((4, 10))), net.constant("last/b", RANDOM.standard_normal(4))
     return net.graph([net.add("fc", "last", [x, *last], axis=1)])
 
@@ -127,6 +133,44 @@ def test_each_op_is_within_one_quantum_of_the_kernels(first, board):
 def test_all_rules_are_tried():
     nodes = (*integers(every_op).nodes, *shares().nodes)
     assert {node.op for node in nodes} >= RULES.keys() - {"clip", "reshape"}
+
+
+def test_a_network_of_bytes(board, tmp_path):
+    """uint8 in and out, a transpose to rank 3: to the bit, as the CPU and onnxruntime have it."""
+    tensors = [("sx", np.float32(0.02)), ("zx", np.uint8(117)), ("sw", np.float32(0.01)), ("sy", np.float32(0.05)),
+               ("zw", np.int8(0)), ("zy", np.uint8(100)), ("w", RANDOM.integers(-127, 128, (8, 3, 3, 3), np.int8)),
+               ("shape", np.array([1, 64, 8]))]  # fmt: skip
+    nodes = [("DequantizeLinear", "x sx zx", "xf", {}), ("DequantizeLinear", "w sw zw", "wf", {}),
+             ("Conv", "xf wf", "c", {"pads": [1] * 4}), ("QuantizeLinear", "c sy zy", "cq", {}),
+             ("DequantizeLinear", "cq sy zy", "cf", {}), ("Transpose", "cf", "t", {"perm": [0, 2, 3, 1]}),
+             ("Reshape", "t shape", "r", {}), ("QuantizeLinear", "r sy zy", "y", {})]  # fmt: skip
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.UINT8, shape)
+            for name, shape in (("x", [1, 3, 8, 8]), ("y", [1, 64, 8]))]  # fmt: skip
+    made = onnx.helper.make_graph(
+        [onnx.helper.make_node(op, read.split(), [out], **attrs) for op, read, out, attrs in nodes], "bytes",
+        ends[:1], ends[1:], [onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in tensors],
+    )  # fmt: skip
+    model = onnx.helper.make_model(made, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, tmp_path / "bytes.onnx")
+    graph = pipeall.load(tmp_path / "bytes.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "bytes.onnx", providers=["CPUExecutionProvider"])
+    with Engine(graph, "npu", board=board) as npu, Engine(graph, "big", board=board) as big:
+        for _ in range(4):
+            x = RANDOM.integers(0, 256, (1, 3, 8, 8), np.uint8)
+            found, (wanted,) = npu(x), session.run(None, {"x": x})
+            assert found.dtype == np.uint8 and np.ptp(wanted.astype(int)) > 100
+            np.testing.assert_array_equal(found, big(x))
+            assert np.abs(found.astype(int) - wanted).max() <= 1
+
+
+def test_values_halfway_between_two_levels_become_the_same(board):
+    """LiteRT's own op rounds many of them otherwise: a picture has some in thousands of places."""
+    graph = integers(every_op)
+    (first,) = (node for node in graph.nodes if node.op == "quantize")
+    x = (RANDOM.integers(-100, 100, (1, 4, 14, 12)) + 0.5).astype(np.float32) * np.float32(first.attrs["scale"])
+    alone = replace(graph, nodes=(first,), outputs=(graph.tensors[first.output],))
+    with Engine(alone, "big", board=board) as big:
+        np.testing.assert_array_equal(converted(first, x), big(x))
 
 
 def test_shares_of_classes(board):
