@@ -71,7 +71,7 @@ def test_together_they_are_the_whole_network(name, data_dir, tmp_path):
 
 
 def test_those_of_a_file_of_integer_operators(data_dir, tmp_path):
-    """QLinearConv adds integers. A slice has levels around its layers (QDQ), which a runtime fuses to the same; one that
+    """QLinearConv adds integers. A slice has levels around its layers (QDQ), which runtimes fuse to the same; one that
     adds floats rounds some sums near halfway otherwise, and layer after layer makes more of that."""
     file = data_dir / "edge" / "ultraface_version-RFB-320_simplified_int8_qoperator.onnx"
     graph = load(file)
