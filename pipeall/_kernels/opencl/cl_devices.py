@@ -27,7 +27,7 @@ import numpy as np
 
 from ... import env
 from ...errors import DeviceError, missing_extra
-from . import caches, drivers
+from . import binaries, caches, drivers
 
 SOURCES = Path(__file__).parent
 COMMON = "vector.cl"  # stands before every kernel
@@ -294,6 +294,9 @@ class Device:
             return None
         binary = content[HASH_BYTES:]
         if not binary or hashlib.sha256(binary).digest() != content[:HASH_BYTES]:
+            return None
+        device = (self.info.name, self.info.driver, self.info.platform, self._handle.platform.version)
+        if not binaries.taken_back(device, self.info.index, path, HASH_BYTES, options):
             return None
         try:
             return self._quietly(self._cl.Program(self._context, [self._handle], [binary]), options)

@@ -56,6 +56,11 @@ def check() -> None:
         raise DeviceError(why)
 
 
+def state() -> str:
+    """A hash of the drivers' files, by which a new version of one is told."""
+    return _drivers()[1]
+
+
 @cache
 def _failure() -> str:
     libraries, key = _drivers()

@@ -13,7 +13,7 @@ gather(__global const X *x, int x_offset, int8 x_strides, int axis_stride, int s
     const int8 i = indices(shape);
     if (i.s0 >= shape.s0)
         return;
-    const long given = index[index_offset + dot8(i, index_strides)];
+    const long given = wide(index[index_offset + dot8(i, index_strides)]);
     const long from = given < 0 ? given + size : given;
     const int inside = from < 0 ? 0 : from >= size ? size - 1 : (int)from;
     set(get(x, x_offset + dot8(i, x_strides) + inside * axis_stride), out, out_offset + dot8(i, out_strides));

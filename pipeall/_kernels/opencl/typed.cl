@@ -10,13 +10,29 @@
 #define NUMBER long
 #define LOWEST LONG_MIN
 #define HIGHEST LONG_MAX
+#define FROM_INTEGER(v) wide(v)
 #define TO_INTEGER(type, v) ((type)(v))
 #else
 #define NUMBER float
 #define LOWEST (-INFINITY)
 #define HIGHEST INFINITY
+#define FROM_INTEGER(v) ((NUMBER)(v))
 #define TO_INTEGER(type, v) convert_##type##_sat(v)
 #endif
+
+/* An integer in 64 bits. The sign of an int is written out: Mesa 22.3 (rusticl on llvmpipe) takes (long)v < 0 for false. */
+static long OVERLOADED wide(char v) {
+    return v;
+}
+static long OVERLOADED wide(uchar v) {
+    return v;
+}
+static long OVERLOADED wide(int v) {
+    return (long)((uint)v ^ 0x80000000u) - 0x80000000L;
+}
+static long OVERLOADED wide(long v) {
+    return v;
+}
 
 static NUMBER OVERLOADED get(__global const float *p, int i) {
     return (NUMBER)p[i];
@@ -32,7 +48,7 @@ static void OVERLOADED set(NUMBER v, __global half *p, int i) {
 }
 #define INTEGER(type)                                                                                                \
     static NUMBER OVERLOADED get(__global const type *p, int i) {                                                    \
-        return (NUMBER)p[i];                                                                                         \
+        return FROM_INTEGER(p[i]);                                                                                   \
     }                                                                                                                \
     static void OVERLOADED set(NUMBER v, __global type *p, int i) {                                                  \
         p[i] = TO_INTEGER(type, v);                                                                                       \

@@ -16,6 +16,7 @@ from ....progress import Progress, silent
 from ....steps import Lowered
 from ..clocks import Clock, clocks_of_gpu
 from ..device import Device, Tuned
+from .check_opencl import Checks
 from .opencl_program import ClProgram
 from .tune_opencl import Target, known, tune
 
@@ -97,13 +98,17 @@ class OpenCl(Device):
     ) -> ClProgram:
         """A ``ClProgram``: weights packed for its kernels and uploaded.
 
-        Raises DeviceError where the device lacks memory or half precision, or a step has no kernel.
+        Raises DeviceError where the device lacks memory or half precision, or a step has no kernel, or a wrong one.
         """
         choose = known(self.info, self.precision)
+        if unsupported(lowered, self.precision) is None and (self.info.fp16 or self.precision != "fp16"):
+            checks = Checks(self.info, self.precision)
+            checks.require(lowered)
+            choose = checks.choose(choose)
         return ClProgram(lowered, opencl.opened(self.info), record, self.precision, choose, beside)
 
     def unsupported(self, lowered: Lowered) -> str | None:
-        return unsupported(lowered, self.precision)
+        return unsupported(lowered, self.precision) or Checks(self.info, self.precision).refusal(lowered)
 
     def footprint(self, lowered: Lowered, packed: Any = None) -> dict[str, int]:
         """Bytes of the weights as they come and of the arena; the driver needs more."""
