@@ -59,7 +59,7 @@ def test_all_agree_and_are_checked_once(board, monkeypatch):
     (file,) = all_cached(check_opencl.KIND)
     faults = json.loads(file.read_text())["faults"]
     assert faults and not any(faults.values()) and any(name.startswith("conv ") for name in faults)
-    monkeypatch.setattr(check_opencl, "_run", lambda *_: pytest.fail("checked again"))
+    monkeypatch.setattr(check_opencl, "run_case", lambda *_: pytest.fail("checked again"))
     assert on_gpu(conv_net(), board) < 1e-4
 
 

@@ -99,7 +99,7 @@ class Checks:
         if case is None:
             return ""
         try:
-            off = _run(case, self.info, self.precision, method)
+            off = run_case(case, self.info, self.precision, method)
         except DeviceError as error:
             return " ".join(str(error).split())[:300]
         log.debug("OpenCL kernel %s on %s: off by %.1g", name, case, off)
@@ -146,7 +146,7 @@ def _lowered(case: Case) -> Lowered:
     return lower(graph, int8=False)
 
 
-def _run(case: Case, info: opencl.DeviceInfo, precision: str, method: Method | None) -> float:
+def run_case(case: Case, info: opencl.DeviceInfo, precision: str, method: Method | None) -> float:
     """How far a result is off, by the size of the largest; exact types are off by 0 or infinitely."""
     graph, inputs = case_graph(case)
     lowered = lower(graph, int8=False)
