@@ -2,10 +2,16 @@
  *
  * Python makes sessions and says where their tensors lie, before the first frame; a frame touches no Python. Run
  * allocates as onnxruntime does, and tensors that look at slots are made for each frame, which takes about a
- * microsecond. A Run cannot be interrupted: a stage that is told to stop ends after the network it is in. */
+ * microsecond. A Run cannot be interrupted: a stage that is told to stop ends after the network it is in.
+ *
+ * A provider that crashes in the stage's thread ends the frame, not the process: a signal handler jumps out of Run. What
+ * onnxruntime holds is in no known state then, so nothing of it is used or released any more. Signals elsewhere, those of
+ * a provider's own threads too, go where they went before. */
 #include <Python.h>
 
 #include <dlfcn.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -51,6 +57,28 @@ static int failed(OrtStatus *status, char *text) {
     return 1;
 }
 
+/* ---- crashes ---- */
+
+static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+enum { CRASHES = sizeof crashes / sizeof *crashes };
+static struct sigaction before[CRASHES];
+static _Thread_local sigjmp_buf *inside; /* of the thread that is in Run */
+static volatile sig_atomic_t crashed;    /* the signal, once there was one */
+
+static void on_crash(int number) {
+    if (inside) siglongjmp(*inside, number);
+    for (int i = 0; i < CRASHES; i++) /* not ours: again, with what was there before */
+        if (crashes[i] == number) sigaction(number, &before[i], NULL);
+    raise(number);
+}
+
+/* Once, before the first frame. */
+static void catch_crashes(void) {
+    struct sigaction action = {.sa_handler = on_crash};
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < CRASHES; i++) sigaction(crashes[i], &action, &before[i]);
+}
+
 /* ---- before the first frame ---- */
 
 /* Opens onnxruntime's library, once. 0, or FAILED with the reason in `text`. */
@@ -71,7 +99,10 @@ int ort_load(const char *path, char *text) {
     api = found;
     const int bad = failed(api->CreateEnv(ORT_LOG_ERROR, "pipeall", &env), text) ||
                     failed(api->CreateCpuMemoryInfo(ORT_DEVICE_ALLOCATOR, ORT_MEMORY_DEFAULT, &memory), text);
-    if (bad) api = NULL;
+    if (bad)
+        api = NULL;
+    else
+        catch_crashes();
     return bad;
 }
 
@@ -101,7 +132,9 @@ OrtSession *ort_session(const void *model, size_t bytes, int threads, const char
     return bad ? NULL : session;
 }
 
-void ort_release(OrtSession *session) { api->ReleaseSession(session); }
+void ort_release(OrtSession *session) {
+    if (!crashed) api->ReleaseSession(session);
+}
 
 /* ---- a frame ---- */
 
@@ -109,6 +142,23 @@ static int64_t now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* Run, of values that are there. */
+static int guarded_run(ort_program *self, ort_part *part) {
+    sigjmp_buf here;
+    if (!crashed) crashed = sigsetjmp(here, 1);
+    if (crashed) {
+        inside = NULL;
+        snprintf(self->text, TEXT, "the provider crashed: %s", strsignal(crashed));
+        return FAILED;
+    }
+    inside = &here;
+    OrtStatus *status = api->Run(part->session, NULL, part->names, (const OrtValue *const *)part->values,
+                                 (size_t)part->inputs, part->names + part->inputs, (size_t)part->outputs,
+                                 part->values + part->inputs);
+    inside = NULL;
+    return failed(status, self->text);
 }
 
 /* Every tensor of a network on the memory of this frame, then Run. */
@@ -123,11 +173,8 @@ static int run(ort_program *self, ort_part *part, char *const *bases) {
         bad = failed(api->CreateTensorWithDataAsOrtValue(memory, data, (size_t)end->bytes, end->shape, (size_t)end->rank,
                                                          (int)end->type, &part->values[made]), self->text);
     }
-    if (!bad)
-        bad = failed(api->Run(part->session, NULL, part->names, (const OrtValue *const *)part->values,
-                              (size_t)part->inputs, part->names + part->inputs, (size_t)part->outputs,
-                              part->values + part->inputs), self->text);
-    for (int64_t i = 0; i < made; i++)
+    if (!bad) bad = guarded_run(self, part);
+    for (int64_t i = 0; i < made && !crashed; i++)
         if (part->values[i]) api->ReleaseValue(part->values[i]);
     return bad;
 }
