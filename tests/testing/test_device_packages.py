@@ -46,7 +46,7 @@ def test_a_device_package(name, tmp_path, pytestconfig):
 
 @pytest.mark.full
 def test_its_readme_on_photos(tmp_path, data_dir):
-    """A search with the npu, and ResNet-50 with a stage in onnxruntime: each photo in its turn, its class, the trace."""
+    """A search with the npu; ResNet-50 with a stage in onnxruntime: each photo in its turn, its class, the trace."""
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one core only")

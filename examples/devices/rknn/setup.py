@@ -5,7 +5,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-HEADER = Path("_kernels", "program.h")
+HEADER = Path("_kernels", "parts.h")
 FOUND = find_spec("pipeall")  # not there where pip builds apart: then this is a folder of its repository
 FOLDERS = [*(FOUND.submodule_search_locations if FOUND else ()), Path(__file__).resolve().parent / "../../../pipeall"]
 INCLUDE = next(folder for folder in map(str, FOLDERS) if Path(folder, HEADER).exists())
