@@ -62,5 +62,5 @@ def test_its_readme_on_photos(tmp_path, data_dir):
         assert row["classes"][0]["category_id"] in labels[Path(row["source"]).name], row["source"]
     events = json.loads(trace.read_text())["traceEvents"]
     (npu,) = (one["tid"] for one in events if one.get("args", {}).get("name") == "npu: groups 6 to 11")
-    frames = [one["args"]["frame"] for one in events if one.get("cat") == "frame" and one["tid"] == npu]
+    frames = [one["args"]["frame"] for one in events if (one.get("cat"), one["ph"], one["tid"]) == ("frame", "X", npu)]
     assert frames == list(range(len(labels)))
