@@ -34,7 +34,7 @@ class GemmArgs(ctypes.Structure):
     _fields_ = [
         *((name, INT32) for name in ("n", "taps")),
         *((name, INT64) for name in ("tiles", "least", "larger", "k", "a_step")),
-        *((name, POINTER) for name in ("a", "b", "bias", "sums", "scale")),
+        *((name, POINTER) for name in ("a", "b", "bias", "scale")),
         ("to", Requantize),
         ("c", POINTER),
         ("c_stride", INT64),
@@ -127,9 +127,11 @@ def packed(w, depth):
 def run_gemm(row, ledge, a, w, bias, scale, to, n, reals=False):
     """(m, n) integers, or floats, of (taps, m, k) inputs and (taps, k, NR) weights."""
     taps, m, k = a.shape
+    if row.unsigned_activations:  # 128 more, which the bias takes back
+        a, bias = a ^ np.int8(-128), (bias - 128 * w.sum((0, 1), dtype=np.int64)).astype(np.int32)
     tiles, least, larger, pointers = tile_pointers(row, ledge.put(a))
     b = packed(w, row.kr)
-    rest = [aligned(x) for x in (bias, w.sum((0, 1), dtype=np.int32), scale)]
+    rest = [aligned(x) for x in (bias, scale)]
     data = (x.ctypes.data for x in (pointers, b, *rest))
     kernel = kernel_of(row)
     args = (n, taps, tiles, least, larger, k, taps * row.mr, *data, to)

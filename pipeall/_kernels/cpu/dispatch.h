@@ -7,6 +7,7 @@ typedef void (*pa_any_fn)(void); /* cast to pa_<op>_<element type>_fn before the
 typedef enum pa_kernel_flags {
     PA_NARROW_WEIGHTS = 1, /* -128 is no weight: it multiplies pairs in 16 bits */
     PA_CHEAP_TAPS = 2,     /* a tap of few channels is set up fast: a window of them is not gathered to one tap */
+    PA_UNSIGNED_A = 4,     /* multiplies unsigned by signed bytes: activations are wanted with 128 added */
 } pa_kernel_flags;
 
 typedef struct pa_kernel_row {

@@ -52,7 +52,7 @@ cdef extern from "dispatch.h":
         const char *core
         int mr, nr, kr, flags
         pa_any_fn function
-    enum: PA_NARROW_WEIGHTS, PA_CHEAP_TAPS
+    enum: PA_NARROW_WEIGHTS, PA_CHEAP_TAPS, PA_UNSIGNED_A
     const pa_kernel_row *pa_kernel_rows
     int pa_kernel_row_count
     const char *pa_unary_names[]
@@ -113,14 +113,6 @@ cdef extern from "kernels_s8.h" nogil:
 cdef extern from "kernels_f16.h" nogil:
     enum: PA_F16_BLOCK
 
-cdef extern from "drivers/divide.h" nogil:
-    ctypedef struct pa_product:
-        int64_t rows, panels, groups, unit, most, line, widest, work, panel_bytes
-        int by_panels
-    ctypedef struct pa_chunk_size:
-        int64_t rows, panels
-    pa_chunk_size pa_divide(const pa_product *, int threads)
-
 cdef extern from "drivers/conv.h" nogil:
     ctypedef struct pa_conv_op:
         pa_view src, dst, residual
@@ -152,7 +144,7 @@ cdef extern from "drivers/conv.h" nogil:
         pa_conv_op conv
         int32_t depthwise, float_dst, gather_window
         pa_requantize to
-        const int32_t *sums
+        const pa_kernel_row *unsign
         const float *scale
         pa_epilogue_s8 epilogue
     void pa_conv_s8_plan(pa_conv_s8_op *, int threads)

@@ -21,11 +21,11 @@ typedef struct pa_requantize {
  * for every row i of a tile, and j < n (1 <= n <= NR). With `float_dst` C is of floats, which are neither rounded nor moved by
  * the zero point: clamp((sum + bias) * scale, lo, hi), of any bounds, infinite ones too.
  *   a      per tile, a_step pointers apart: taps * MR row pointers, of any alignment; entries beyond the tile's rows are never
- *          read. Of each row k bytes are read: what is beyond the elements meets weights of 0
+ *          read. Of each row k bytes are read: what is beyond the elements meets weights of 0. Kernels with
+ *          PA_UNSIGNED_A take the bytes for unsigned ones
  *   b      packed panel, 64-byte aligned: [tap][k / KR][NR][KR]. Kernels with PA_NARROW_WEIGHTS want -127 .. 127;
  *          all others take -128 too
- *   sums   of the weights of each column, for kernels that add 128 to A
- *   bias, scale   NR each, 64-byte aligned, like sums; scale is finite and above 0
+ *   bias, scale   NR each, 64-byte aligned; scale is finite and above 0
  * KR is the row's of kernels.inc: 4, 8 or 16. k is a multiple of it; where it is 16, of 8: then the last eight lie together,
  * behind the blocks of 16. */
 typedef struct pa_gemm_s8_args {
@@ -34,7 +34,7 @@ typedef struct pa_gemm_s8_args {
     int64_t k, a_step;
     const int8_t *const *a;
     const int8_t *b;
-    const int32_t *bias, *sums;
+    const int32_t *bias;
     const float *scale;
     pa_requantize to;
     void *c;          /* int8_t; float with `float_dst` */
@@ -67,6 +67,9 @@ typedef void (*pa_quantize_s8_fn)(int64_t n, const float *x, int8_t *out, float 
 
 /* out[i] = (x[i] - zero) * scale */
 typedef void (*pa_dequantize_s8_fn)(int64_t n, const int8_t *x, float *out, float scale, int32_t zero);
+
+/* out[i] = x[i] + 128, unsigned, of n integers in each of so many rows, which lie `stride` apart in x and n apart in out. */
+typedef void (*pa_unsign_s8_fn)(int64_t rows, int64_t n, int64_t stride, const int8_t *x, int8_t *out);
 
 /* out[i] = table[x[i] + 128] of n integers in each of so many rows, which lie `stride` apart in both; out may be x. */
 typedef void (*pa_lut_s8_fn)(int64_t rows, int64_t n, int64_t stride, const int8_t *x, int8_t *out,

@@ -6,7 +6,8 @@ def rows() -> list:
     return [
         (pa_kernel_rows[i].op.decode(), pa_kernel_rows[i].type.decode(), pa_kernel_rows[i].name.decode(),
          pa_kernel_rows[i].isa.decode(), pa_kernel_rows[i].core.decode(), pa_kernel_rows[i].mr, pa_kernel_rows[i].nr,
-         pa_kernel_rows[i].kr, bool(pa_kernel_rows[i].flags & PA_NARROW_WEIGHTS))
+         pa_kernel_rows[i].kr, bool(pa_kernel_rows[i].flags & PA_NARROW_WEIGHTS),
+         bool(pa_kernel_rows[i].flags & PA_UNSIGNED_A))
         for i in range(pa_kernel_row_count)
     ]
 

@@ -289,13 +289,13 @@ def conv_levels(steps, x, out, kernel, **more):
     steps.of_pixels("conv", src, (h, w, out), params, algorithm=algorithm, weight=weight, bias=steps.whole(out))
 
 
-@case("gemm", type_="s8")
+@case("gemm", "unsign", type_="s8")
 def gemm_levels(steps):
     conv_levels(steps, levels(steps, 1, 29, 17), 71, 1)
     conv_levels(steps, levels(steps, 4, 5, 67), 41, 3)
 
 
-@case("gemm", "lut", "add", type_="s8")
+@case("gemm", "unsign", "lut", "add", type_="s8")
 def behind_a_convolution(steps):
     table = levels(steps, 256)
     added = dict(qparams=(LEVELS[0], LEVELS[0], LEVELS[0]), lo=-inf, hi=inf)

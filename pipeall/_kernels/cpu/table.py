@@ -18,6 +18,7 @@ class KernelRow:
     (acc) where they differ; ``core`` is a core type, a class of them, or "any".
     ``mr`` x ``nr`` is the register tile, and ``kr`` elements of a column lie together in a packed panel; all are 0
     where nothing is packed. Integer weights are -128 .. 127, for a kernel with ``narrow_weights`` -127 .. 127.
+    One with ``unsigned_activations`` reads integers of 0 .. 255.
     """
 
     op: str
@@ -29,6 +30,7 @@ class KernelRow:
     nr: int
     kr: int = 0
     narrow_weights: bool = False
+    unsigned_activations: bool = False
 
     def suits(self, core: str) -> bool:
         """Whether it is for cores of this type."""

@@ -26,7 +26,6 @@ typedef struct pa_conv_op {
     /* set by plan */
     int32_t tap_rows; /* A tap is one contiguous run of the input. 1: a row of the kernel; kh: the whole window; 0: a pixel */
     int64_t row_block, panel_block; /* of a chunk */
-    int32_t by_panels;              /* chunks that follow each other have their panels in common, not their rows */
     int32_t tap, live_taps;         /* of a region: its first tap, and how many from it on; 0: all (regions.h) */
     int64_t thread_bytes;           /* of a thread's own scratch */
     int64_t beside_bytes;           /* of all, for regions of the output before it; -1: the output is one region */
@@ -59,16 +58,19 @@ void pa_epilogue_s8_run(const pa_epilogue_s8 *epilogue, int64_t pixels, int64_t 
                         const int8_t *r);
 
 /* conv: has_residual and residual are those of the epilogue; weights are packed [groups][panels] as the kernel reads them; bias
- * is of int32_t; zero points to kw * Cin + PA_S8_SPARE bytes that are src's zero point. */
+ * is of int32_t; zero points to kw * Cin + PA_S8_SPARE bytes that are src's zero point. With `unsign` 128 is added to what the
+ * kernel reads: to zero and, by 128 times the sums of the weights taken from it, to bias beforehand; to src by each chunk. */
 typedef struct pa_conv_s8_op {
     pa_conv_op conv;
     int32_t depthwise;     /* the kernel is one of depthwise convolutions, and groups is 1; else a GEMM */
     int32_t float_dst;     /* the result is of floats, and no epilogue follows; of a GEMM alone */
     int32_t gather_window; /* a window of few channels is gathered to one tap: for kernels without PA_CHEAP_TAPS */
     pa_requantize to;
-    const int32_t *sums;   /* of weights, packed like the bias, as are the scales */
-    const float *scale;
+    const pa_kernel_row *unsign; /* for kernels with PA_UNSIGNED_A, else NULL */
+    const float *scale;          /* packed like the bias */
     pa_epilogue_s8 epilogue;
+    /* set by plan: */
+    int64_t src_stride;          /* between the pixels of src; conv.src lies in a chunk's scratch where they are unsigned */
 } pa_conv_s8_op;
 
 void pa_conv_s8_plan(pa_conv_s8_op *op, int threads);
@@ -114,7 +116,6 @@ typedef struct pa_winograd_op {
     int64_t kc;           /* channels of a block */
     int64_t block, split; /* tiles transformed at a time; of them, tiles of a chunk */
     int64_t panel_block;  /* panels of a chunk */
-    int32_t by_panels;    /* as of pa_conv_op */
     int64_t scratch_floats; /* per thread */
 } pa_winograd_op;
 

@@ -4,11 +4,13 @@
  * row_block pixels x panel_block panels of NR channels of one group; of a depthwise convolution a panel is a vector.
  */
 #include "gemm.h"
-#include "indirection.h"
+#include "unsigned_input.h"
 
 enum {
     MC = 104,          /* of a chunk at most */
     POINTERS = 8192,   /* of a chunk at most, unless a pixel has more */
+    CHUNKS = 4,        /* per thread aimed at */
+    CHUNK_WORK = 1 << 15, /* products of a chunk at least */
     FEW_IN_WINDOW = 8, /* channels, fewer than this: all rows of the kernel may be gathered to one tap */
 };
 
@@ -19,6 +21,17 @@ static int64_t dst_bytes(const pa_conv_s8_op *p) { return p->float_dst ? (int64_
 static int64_t panel_bytes(const pa_conv_s8_op *p) {
     const int64_t depth = p->depthwise ? (int64_t)sizeof(int16_t) : depth_of(&p->conv);
     return taps_of(&p->conv) * depth * p->conv.kernel->nr;
+}
+
+/* Of a thread's scratch: pointers and gathered taps. */
+static int64_t thread_pointers(const pa_conv_op *p) {
+    return round_up(pointer_bytes(p) + (p->tap_rows ? gathered_bytes(p) + PA_S8_SPARE : 0), 64);
+}
+
+/* Pixels of a chunk that reads few lines for those that it computes: of whole rows, or of an equal part of one. */
+static int64_t whole_rows(const pa_conv_op *p, int64_t most) {
+    if (p->dst.w <= 2 * most) return p->dst.w * min64(2 * most / p->dst.w, p->dst.h);
+    return ceil_div(p->dst.w, ceil_div(p->dst.w, most));
 }
 
 void pa_epilogue_s8_run(const pa_epilogue_s8 *p, int64_t pixels, int64_t n, int8_t *c, int64_t c_stride, const int8_t *r) {
@@ -36,22 +49,25 @@ static void conv_pieces(const void *arg, int64_t first, int64_t end, int thread)
     const chunk t = chunk_at(ctx, first, end);
     if (!t.columns) return;
     const pa_tiling tiling = pa_tiling_of(t.rows, p->kernel->mr);
-    const void *pointers = ctx->scratch + thread * p->scratch_bytes;
+    const char **pointers = (const char **)(ctx->scratch + thread * p->scratch_bytes);
     const void *weight = (const char *)p->weight + t.panel * panel_bytes(op);
     const int64_t nr = p->kernel->nr, channel = t.panel * nr, a_step = (int64_t)taps_of(p) * p->kernel->mr;
     const int32_t taps = taps_of(p), *bias = (const int32_t *)p->bias + channel;
     char *c = ctx->dst + (t.row0 * p->dst.stride + t.channel) * dst_bytes(op);
-    point(p, ctx->src + (op->depthwise ? t.channel : t.group * channels_of(p)), t.row0, &tiling, (const char **)pointers);
+    const char *src = ctx->src + (op->depthwise ? t.channel : t.group * channels_of(p));
+    if (op->unsign)
+        point_unsigned(p, op->unsign, src, op->src_stride, t.row0, &tiling, pointers, (char *)pointers + thread_pointers(p));
+    else
+        point(p, src, t.row0, &tiling, pointers);
     if (op->depthwise) {
         PA_FUNCTION(depthwise, s8, p->kernel)(&(pa_depthwise_s8_args){
-            .n = (int32_t)t.columns, .taps = taps, .tiling = tiling, .a_step = a_step, .a = pointers, .b = weight, .bias = bias,
+            .n = (int32_t)t.columns, .taps = taps, .tiling = tiling, .a_step = a_step, .a = (const void *)pointers, .b = weight, .bias = bias,
             .scale = op->scale + channel, .to = op->to, .c = (int8_t *)c, .c_stride = p->dst.stride});
     } else {
         const pa_panels panels = {.kernel = p->kernel, .columns = t.columns, .b_step = panel_bytes(op), .bias_step = nr};
         pa_gemm_s8_panels(&panels, &(pa_gemm_s8_args){
-            .taps = taps, .tiling = tiling, .k = depth_of(p), .a_step = a_step, .a = pointers, .b = weight, .bias = bias,
-            .sums = op->sums + channel, .scale = op->scale + channel, .to = op->to, .c = c, .c_stride = p->dst.stride,
-            .float_dst = op->float_dst});
+            .taps = taps, .tiling = tiling, .k = depth_of(p), .a_step = a_step, .a = (const void *)pointers, .b = weight, .bias = bias,
+            .scale = op->scale + channel, .to = op->to, .c = c, .c_stride = p->dst.stride, .float_dst = op->float_dst});
     }
     const int8_t *residual = ctx->residual ? (const int8_t *)ctx->residual + t.row0 * p->residual.stride + t.channel : NULL;
     pa_epilogue_s8_run(&op->epilogue, t.rows, t.columns, (int8_t *)c, p->dst.stride, residual);
@@ -59,12 +75,25 @@ static void conv_pieces(const void *arg, int64_t first, int64_t end, int thread)
 
 void pa_conv_s8_plan(pa_conv_s8_op *op, int threads) {
     pa_conv_op *p = &op->conv;
+    op->src_stride = p->src.stride;
+    if (op->unsign) p->src.stride = channels_of(p);
+    const int64_t rows = (int64_t)p->dst.h * p->dst.w, wanted = (int64_t)threads * CHUNKS;
     const int gathers_rows = !op->depthwise && few_channels(p);
     p->tap_rows = !gathers_rows ? 0 : op->gather_window && channels_of(p) < FEW_IN_WINDOW ? p->kh : 1;
-    const int64_t most = max64(min64(MC, POINTERS / taps_of(p)), 1), k = taps_of(p) * (op->depthwise ? 1 : k_of(p));
-    divide(p, most, k, panel_bytes(op), dst_bytes(op), threads);
-    const int64_t gathered = p->tap_rows ? gathered_bytes(p) + PA_S8_SPARE : 0;
-    p->scratch_bytes = round_up(pointer_bytes(p) + gathered, 64);
+    const int64_t most = max64(min64(MC, POINTERS / taps_of(p)), 1);
+    p->row_block = chunk_pixels(p, most);
+    if (op->unsign && !pointwise(p)) p->row_block = whole_rows(p, most);
+    p->panel_block = panels_of(p);
+    if (threads > 1) {
+        const int64_t work = p->dst.c / p->groups * taps_of(p) * (op->depthwise ? 1 : k_of(p));
+        const int64_t least = max64(ceil_div(CHUNK_WORK, work), 1);
+        if (ceil_div(rows, p->row_block) * p->groups < wanted)
+            p->row_block = min64(ceil_div(rows, ceil_div(rows, most)), max64(ceil_div(rows, wanted), least));
+        const int64_t row_blocks = ceil_div(rows, p->row_block) * p->groups;
+        if (row_blocks < threads) p->panel_block = ceil_div(panels_of(p), ceil_div(wanted, row_blocks));
+    }
+    p->scratch_bytes = thread_pointers(p);
+    if (op->unsign) p->scratch_bytes += round_up(region_pixels(p) * channels_of(p) + PA_S8_SPARE, 64);
 }
 
 void pa_conv_s8_step(const void *args, void *const *bases, void *scratch, pa_team *team) {

@@ -19,6 +19,8 @@ cdef int add_conv_s8(CpuProgram self, step) except -1:
     if op.depthwise:
         conv.groups = 1
     op.gather_window = not row.flags & PA_CHEAP_TAPS
+    if row.flags & PA_UNSIGNED_A:
+        op.unsign = self.row_of(step, "unsign", "s8")
     if op.float_dst:
         op.to = pa_requantize(lo=p["lo"], hi=p["hi"], zero=0)
     else:
@@ -27,13 +29,14 @@ cdef int add_conv_s8(CpuProgram self, step) except -1:
     key = (place_of(step.weight), place_of(step.bias), "s8", <uintptr_t>row, conv.groups, conv.tap_rows, op.float_dst)
     weights = self.packed.get(key)
     if weights is None:
-        weights = WeightsS8(self, step, conv.groups, row.nr, pa_conv_s8_packed_bytes(op))
+        added = 128 if op.unsign else 0
+        weights = WeightsS8(self, step, conv.groups, row.nr, added, pa_conv_s8_packed_bytes(op))
         if self.pack:
             pa_conv_s8_pack(op, <const int8_t *>pointer(weights.integers), pointer(weights.panels))
         self.packed[key] = weights
     self.keep.append(weights)
     conv.weight, conv.zero, conv.bias = pointer(weights.panels), pointer(weights.zero), pointer(weights.bias)
-    op.sums, op.scale = <const int32_t *>pointer(weights.sums), f32_pointer(weights.scale)
+    op.scale = f32_pointer(weights.scale)
     self.append(pa_conv_s8_step, op, conv.scratch_bytes)
     return 0
 
@@ -61,9 +64,10 @@ def weights_s8(step):
 
 class WeightsS8:
     """What steps of the same weights share: packed ``panels``, and per output, in panels of ``nr``, the bias in quanta of the
-    sums, the sums of weights and the scale. Keeps the step's arrays, whose identity is the key."""
+    sums and the scale. The kernel reads activations with ``added`` to them. Keeps the step's arrays, whose identity is the
+    key."""
 
-    def __init__(self, program, step, groups, nr, nbytes):
+    def __init__(self, program, step, groups, nr, added, nbytes):
         self.source = step.weight, step.bias
         (x_scale, x_zero), *made = step.params["qparams"]
         y_scale = made[0][0] if made else 1.0  # of integers; real numbers are what they are
@@ -76,11 +80,11 @@ class WeightsS8:
             raise ArgumentError(f"step {step.node}: bias: expected sums below {SUM}, got {np.abs(bias).max():g} and "
                                 f"{self.integers[0].size} products")
         self.panels = program.bytes_of(nbytes)
-        self.bias, self.sums, self.scale = (
+        self.bias, self.scale = (
             panelled(program, values, groups, nr, dtype)
-            for values, dtype in ((bias - x_zero * sums, np.int32), (sums, np.int32), (factor / y_scale, np.float32)))
+            for values, dtype in ((bias - (x_zero + added) * sums, np.int32), (factor / y_scale, np.float32)))
         self.zero = program.bytes_of(step.params["kernel"][1] * step.src[0].c + nr + PA_S8_SPARE)
-        self.zero[:] = x_zero
+        self.zero[:] = np.array(x_zero + added).astype(np.uint8)
 
 
 def panelled(program, values, int groups, int nr, dtype):

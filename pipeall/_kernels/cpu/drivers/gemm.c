@@ -119,7 +119,7 @@ static void call_s8(const pa_panels *p, const void *args, const block *s) {
     g.n = s->n, g.tiling = s->tiling;
     g.a += s->tile * g.a_step;
     g.b += s->b;
-    g.bias += s->panel * p->bias_step, g.sums += s->panel * p->bias_step, g.scale += s->panel * p->bias_step;
+    g.bias += s->panel * p->bias_step, g.scale += s->panel * p->bias_step;
     g.c = (char *)g.c + (s->row * g.c_stride + s->column) * (g.float_dst ? (int64_t)sizeof(float) : 1);
     PA_FUNCTION(gemm, s8, p->kernel)(&g);
 }

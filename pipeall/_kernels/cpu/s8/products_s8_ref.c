@@ -37,6 +37,11 @@ void pa_gemm_s8_ref_4x8(const pa_gemm_s8_args *g) {
     }
 }
 
+void pa_unsign_s8_ref(int64_t rows, int64_t n, int64_t stride, const int8_t *x, int8_t *out) {
+    for (; rows > 0; rows--, x += stride, out += n)
+        for (int64_t i = 0; i < n; i++) out[i] = (int8_t)(x[i] ^ -128);
+}
+
 /* Tiles of one row and panels of one column. */
 void pa_depthwise_s8_ref(const pa_depthwise_s8_args *d) {
     const int8_t *const *rows = d->a;

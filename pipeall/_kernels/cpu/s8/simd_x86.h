@@ -4,8 +4,8 @@
  * PA_ISA_VNNI. It switches the instruction set on for the rest of the file; PA_SIMD_END closes that and comes last.
  *
  *   vi, VL            a vector of integers, and its lanes of 32 bits; of 16 bits it has twice as many
- *   v_factor_of(a, p) four bytes of A as v_dot wants them. Where v_dot takes unsigned bytes, A_PLUS is added to each. With
- *                     KEEPS_ABS p points to their absolute values
+ *   v_factor_of(a, p) four bytes of A as v_dot wants them, by VNNI unsigned ones. With KEEPS_ABS p points to their absolute
+ *                     values
  *   v_abs(a)          |a| of each byte
  *   v_dot(s, a, b)    s + sums of four neighbouring products with a: lanes of 32 bits of lanes of 8. Without VNNI the
  *                     products of a pair must fit into 16 bits: -127 <= b
@@ -68,8 +68,6 @@ PA_INLINE vi v_load(const void *p) { return _mm512_loadu_si512(p); }
 PA_INLINE void v_store(void *p, vi a) { _mm512_storeu_si512(p, a); }
 PA_INLINE vi v_abs(vi a) { return _mm512_abs_epi8(a); }
 PA_INLINE vi v_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
-PA_INLINE vi v_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
-PA_INLINE vi v_shift_left(vi a, const int n) { return _mm512_slli_epi32(a, n); }
 PA_INLINE vi v_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
 #ifdef PA_ISA_VNNI
 PA_INLINE vi v_pairs(vi s, vi a, vi b) { return _mm512_dpwssd_epi32(s, a, b); }
@@ -114,8 +112,6 @@ PA_INLINE vi v_load(const void *p) { return _mm256_loadu_si256(p); }
 PA_INLINE void v_store(void *p, vi a) { _mm256_storeu_si256(p, a); }
 PA_INLINE vi v_abs(vi a) { return _mm256_abs_epi8(a); }
 PA_INLINE vi v_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
-PA_INLINE vi v_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
-PA_INLINE vi v_shift_left(vi a, const int n) { return _mm256_slli_epi32(a, n); }
 PA_INLINE vi v_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
 #ifdef PA_ISA_AVXVNNI
 PA_INLINE vi v_pairs(vi s, vi a, vi b) { return _mm256_dpwssd_avx_epi32(s, a, b); }
@@ -184,11 +180,11 @@ PA_INLINE void v_store_reals(float *p, vi sum, vi scale, const pa_requantize *to
 #endif
 
 #if defined(PA_ISA_VNNI) || defined(PA_ISA_AVXVNNI)
-enum { A_PLUS = 128, KEEPS_ABS = 0 };
+enum { KEEPS_ABS = 0 };
 typedef vi v_factor;
 PA_INLINE v_factor v_factor_of(int32_t four, const int8_t *a_abs) {
     (void)a_abs;
-    return v_xor(v_set1(four), v_set1((int32_t)0x80808080));
+    return v_set1(four);
 }
 /* In the register that the sum has: compilers let sums wander, and copy them back every few steps. */
 PA_INLINE vi v_dot(vi s, v_factor a, vi b) {
@@ -202,7 +198,7 @@ PA_INLINE vi v_dot(vi s, v_factor a, vi b) {
     return s;
 }
 #elif defined(PA_ISA_AVX512)
-enum { A_PLUS = 0, KEEPS_ABS = 0 };
+enum { KEEPS_ABS = 0 };
 typedef struct v_factor {
     vi abs;
     __mmask64 minus;
@@ -217,7 +213,7 @@ PA_INLINE vi v_dot(vi s, v_factor a, vi b) {
     return v_pairs(s, _mm512_maddubs_epi16(a.abs, signed_b), _mm512_set1_epi16(1));
 }
 #else
-enum { A_PLUS = 0, KEEPS_ABS = 1 };
+enum { KEEPS_ABS = 1 };
 typedef struct v_factor {
     vi abs, sign;
 } v_factor;
