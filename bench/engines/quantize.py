@@ -10,10 +10,11 @@ Calibrated with the photos of the test data and 200 pictures of CIFAR-10. Classi
 many change their class, and by how much the probability of the floats' class changes in the mean. For detectors every
 second picture of scenes/ is there too, and the others compare: the share of the floats' boxes that have one of the same
 class with an overlap of 0.5 at least.
-pipeall chooses its methods by the calibration pictures. Of the others each method has a row. onnxruntime: MinMax,
-Entropy, Percentile; weights int8 per channel, activations int8 (uint8 gives the same to the last digit). NNCF: presets
-performance and mixed, all pictures, biases corrected; run by OpenVINO. MNN: KL and EMA (ADMM takes all pictures as one
-batch, more than memory holds); it reads the pictures cut to the network's size, as 8-bit files.
+pipeall chooses its methods by the calibration pictures; its rows name the share of the multiply-adds that are int8. Of
+the others each method has a row. onnxruntime: MinMax, Entropy, Percentile; weights int8 per channel, activations int8
+(uint8 gives the same to the last digit). NNCF: presets performance and mixed, all pictures, biases corrected; run by
+OpenVINO. MNN: KL and EMA (ADMM takes all pictures as one batch, more than memory holds); it reads the pictures cut to
+the network's size, as 8-bit files.
 "file": pipeall's file, run by onnxruntime. onnxruntime and OpenVINO run what the files say, without int8 kernels: on
 x86 without VNNI the sums of theirs may saturate, which is no fault of the quantization.
 """
@@ -39,7 +40,13 @@ from pipeall.quantization.calibrate import samples_of
 from pipeall.tasks.boxes import overlaps
 
 CLASSIFIERS = ("squeezenet1.1", "squeezenet1.0", "mobilenet_v1_0.75_192", "googlenet", "resnet50")
-DETECTORS = ("nanodet_m_320", "yolox_nano_416")
+DETECTORS = (
+    "nanodet_m_320", "yolox_nano_416", "fastestdet_352", "ssd_mobilenetv2_oidv4_fp16", "retinaface_mbnet025",
+    "yunet_n_dynamic", "centerface", "ultraface_version-RFB-320_simplified",
+)  # fmt: skip
+SHAPES = {  # of inputs whose file leaves them open
+    "retinaface_mbnet025": (1, 3, 640, 640), "yunet_n_dynamic": (1, 3, 320, 320), "centerface": (1, 3, 480, 640),
+}  # fmt: skip
 OTHERS, HELD = 200, 8  # pictures of CIFAR-10; frames whose tensors onnxruntime's tool holds at once
 COLUMNS = (
     "network", "by", "method", "classes changed", "mean change of probability .4f", "boxes found .3f", "boxes",
@@ -220,7 +227,7 @@ class Compared:
     def __init__(self, name, scratch):
         self.name, self.file, self.floats_file = name, scratch / f"{name}.onnx", scratch / f"{name}.float.onnx"
         path = DATA / ("models" if name in CLASSIFIERS else "edge") / f"{name}.onnx"
-        self.graph = load(path)
+        self.graph = load(path, input_shape=SHAPES.get(name))
         self.floats_file.write_bytes(onnx_bytes(self.graph))  # of an opset that has a scale for each output
         self.task = (Classes if name in CLASSIFIERS else Boxes)(self.graph, name)
         self.calibration = samples_of(self.graph, folder("photos") + self.task.seen + others(), self.task.picture)
@@ -235,7 +242,8 @@ class Compared:
         made = quantize(self.graph, self.calibration)
         took = time.perf_counter() - begin
         made.save(self.file)
-        method = f"tensor by tensor, from {made.report.method}{', equalized' * made.report.equalized}"
+        share = f"{100 * made.report.integer_macs:.1f} % int8"
+        method = f"tensor by tensor, from {made.report.method}{', equalized' * made.report.equalized}, {share}"
         yield self.row("pipeall", method, with_pipeall(made.graph), took)
         yield self.row("pipeall's file", method, with_onnxruntime(self.file), None)
 

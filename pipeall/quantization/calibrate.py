@@ -70,6 +70,15 @@ def _of_pictures(graph: Graph, pictures: Iterable[np.ndarray], input: Picture) -
         return [{tensor.name: np.array(engine(picture))} for picture in pictures]
 
 
+def with_mirrored(graph: Graph, samples: list[Arrays], enough: int) -> list[Arrays]:
+    """A detector's samples, and the same from right to left where there are fewer than enough of them."""
+    (tensor,) = graph.inputs
+    width = 3 if tensor.shape[1] <= 3 else 2  # (1, channels, H, W) or (1, H, W, channels)
+    if len(samples) >= enough:
+        return samples
+    return samples + [{name: np.flip(x, width).copy() for name, x in sample.items()} for sample in samples]
+
+
 def outputs_of(graph: Graph, samples: Sequence[Arrays], what: str, progress: Progress) -> Iterator[Arrays]:
     """A graph's outputs by name, for each sample."""
     with Engine(graph) as engine:

@@ -135,12 +135,14 @@ class CalibrationRun:
 
         return self._number("error", measure)
 
-    def comparison(self, config: QuantConfig, graph: Graph, agreement: Agreement | None) -> Comparison:
-        """The answers of the quantized network beside the answers of the floats, for all samples."""
+    def comparison(
+        self, config: QuantConfig, graph: Graph, samples: Sequence[Arrays], agreement: Agreement | None
+    ) -> Comparison:
+        """The answers of the quantized network beside the answers of the floats."""
 
         def measure() -> Vectors:
-            floats = outputs_of(graph, self.samples, "floats", self.progress)
-            quantized = outputs_of(config.resolve().build(), self.samples, "integers", self.progress)
+            floats = outputs_of(graph, samples, "floats", self.progress)
+            quantized = outputs_of(config.resolve().build(), samples, "integers", self.progress)
             board = Board.detect()
             with leased(board, [board.default_component], f"{graph.name} beside its integers"):
                 return {"": compare(float_outputs(graph), floats, quantized, agreement).vector}

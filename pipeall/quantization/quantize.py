@@ -20,7 +20,7 @@ from ..journal import Journal
 from ..picture import Picture
 from ..progress import Progress, silent
 from ..tasks import Task
-from .calibrate import Arrays, samples_of, with_logits
+from .calibrate import Arrays, samples_of, with_logits, with_mirrored
 from .calibration_run import CalibrationRun, Reference, open_journal
 from .compare import agreement_of
 from .config import QuantConfig
@@ -153,18 +153,20 @@ def quantize(
     options = {"method": method, "rounding": rounding, "keep": sorted(keep), "max_drop": max_drop, "layers": layers}
     options["task"] = None if task is None else [task.decoder.name, task.threshold]
     kept = None if journal is None else open_journal(journal, graph, arrays, options)
-    run = CalibrationRun(arrays, progress or silent, kept)
+    agreement = agreement_of(graph, task)
+    judged_by_boxes = agreement is not None and agreement.differ is not None
+    more = with_mirrored(graph, arrays, TRIED) if judged_by_boxes else arrays
+    run = CalibrationRun(more, progress or silent, kept)
     plain = split_residuals(graph)
     groups = layers_with_activations(plain)
     float_nodes = frozenset().union(*(groups[name] for name in keep))
-    agreement = agreement_of(graph, task)
     answering = with_logits(plain)
     reference = partial(Reference, answering, agreement=agreement, progress=run.progress)
     config = _chosen(answering, run, reference, method, rounding, float_nodes)
-    if max_drop is None and agreement is not None and agreement.differ is not None:
-        config = keep_boxes(config, reference(_some(arrays, TRIED)), run)
+    if max_drop is None and judged_by_boxes:
+        config = keep_boxes(config, reference(_some(run.samples, TRIED)), run)
     config = replace(config, graph=replace(config.graph, outputs=plain.outputs, lengths=plain.lengths))
-    compared = partial(run.comparison, graph=plain, agreement=agreement)
+    compared = partial(run.comparison, graph=plain, samples=arrays, agreement=agreement)
     comparison = compared(config)
     if max_drop is not None and agreement is not None and comparison.agreement is None:
         raise ArgumentError(f"samples: expected some with clear {agreement.what} to judge max_drop by, got none")
@@ -288,11 +290,16 @@ def _alike(one: QuantParams, other: QuantParams) -> bool:
 
 def _some(samples: Sequence[Arrays], most: int) -> list[Arrays]:
     """Samples from all over the list."""
-    return [samples[i] for i in np.unique(np.linspace(0, len(samples) - 1, most).round().astype(int))]
+    return [samples[i] for i in _spread(len(samples), most)]
+
+
+def _spread(count: int, most: int) -> list[int]:
+    return np.unique(np.linspace(0, count - 1, most).round().astype(int)).tolist()
 
 
 def _telling(samples: Sequence[Arrays], config: QuantConfig, most: int) -> list[Arrays]:
-    """Half of them from all over the list, half those with the greatest values, which clipping would hurt."""
+    """Half of them from all over the list, half those with the greatest values, which clipping would hurt; all, where
+    there are no more."""
     peaks = np.array([histogram.peaks for histogram in config.histograms.values()])
-    order = np.argsort(-(peaks / np.maximum(peaks.max(1, keepdims=True), np.finfo(float).tiny)).mean(0))
-    return _some(samples, most // 2) + [samples[i] for i in order[: most // 2]]
+    order = np.argsort(-(peaks / np.maximum(peaks.max(1, keepdims=True), np.finfo(float).tiny)).mean(0)).tolist()
+    return [samples[i] for i in [*dict.fromkeys((*_spread(len(samples), most // 2), *order))][:most]]

@@ -4,11 +4,11 @@ from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
-from graphs import Net
+from graphs import Net, frames
 
 from pipeall import quantize, tasks
 from pipeall.graph.ops import run_graph
-from pipeall.quantization.calibrate import with_logits
+from pipeall.quantization.calibrate import with_logits, with_mirrored
 from pipeall.quantization.calibration_run import CalibrationRun, Reference
 from pipeall.quantization.compare import FAINT, LITTLE, SAME, agreement_of, compare
 from pipeall.quantization.keep_boxes import SHARE, keep_boxes
@@ -99,6 +99,18 @@ def test_how_boxes_differ(one, other, expected):
     assert made.boxes.share == pytest.approx(off / scores if scores else 0, abs=1e-6)
     assert made.boxes.drop == (lost / total if total else 0)
     assert made.loss == pytest.approx(made.error * (LITTLE + made.boxes.share))
+
+
+@pytest.mark.parametrize(("shape", "width"), [((1, 3, 4, 6), 3), ((1, 4, 6, 3), 2)])
+def test_few_photos_are_mirrored(shape, width):
+    net = Net(shape)
+    graph = net.graph(net.op("sigmoid", "x0"))
+    (photo,) = frames(graph, 1)
+    samples = [{"x0": photo}]
+    assert with_mirrored(graph, samples, 1) == samples
+    first, second = with_mirrored(graph, samples, 2)
+    assert first is samples[0] and second["x0"].flags.c_contiguous
+    np.testing.assert_array_equal(second["x0"], np.flip(photo, width))
 
 
 def test_answers_lie_ahead_of_a_choice():
