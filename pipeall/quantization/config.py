@@ -14,10 +14,10 @@ from ..graph.passes.rewrite import rewrite
 from ..graph.pointwise import UNARY
 from .histogram import HistogramObserver
 from .insert_qdq import IntegerWeights, integer_weights, with_qdq
-from .qparams import METHODS, QuantParams, mse
+from .qparams import METHODS, QuantParams, behind
 from .quantizable import Quantizable, activation_of, never_clipped, quantizable
 
-AFTER_ACTIVATION = "mse after activation"  # method of a tensor that only an activation reads
+AFTER_ACTIVATION = " after activation"  # behind the method of a tensor that only an activation reads
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class QuantConfig:
 
     def resolve(self) -> Resolved:
         """What follows from these choices. The method of each tensor is the configuration's or the tensor's own, with
-        two exceptions: what leaves the network or enters a softmax is not clipped, and what only an activation reads
-        gets the parameters with the least error behind that activation."""
+        two exceptions: what leaves the network or enters a softmax is not clipped, and of what only an activation reads
+        the values behind that activation count."""
         of = quantizable(self.graph, self.float_nodes)
         whole, methods, qparams = never_clipped(self.graph, of), {}, {}
         for root, names in of.sources.items():
-            usual = AFTER_ACTIVATION if self._activation(names) else self.method
+            usual = self.method + AFTER_ACTIVATION if self._activation(names) else self.method
             methods[root] = how = "minmax" if root in whole else self.own_methods.get(names, usual)
             if (how, names) not in self.known:
                 self.known[how, names] = self._qparams(names, how)
@@ -67,11 +67,11 @@ class QuantConfig:
         for name in names[1:]:
             histogram.merge(self.histograms[name])
         activation = self._activation(names)
-        if how != AFTER_ACTIVATION or activation is None:
+        if not how.endswith(AFTER_ACTIVATION) or activation is None:
             return METHODS[how](histogram)
         entry, attrs = UNARY[activation.op], activation.attrs
         values = [np.float64(attrs[name]) for name in entry.parameters]
-        return mse(histogram, lambda x: entry.compute(x, *values))
+        return behind(how.removesuffix(AFTER_ACTIVATION), histogram, lambda x: entry.compute(x, *values))
 
 
 @dataclass(frozen=True)

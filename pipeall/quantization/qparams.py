@@ -112,6 +112,28 @@ def divergence(qparams: QuantParams, histogram: HistogramObserver) -> float:
     return float(p @ np.log(p / q))
 
 
+def behind(method: str, histogram: HistogramObserver, through: Function) -> QuantParams:
+    """By what a function makes of the values. mse: the least error behind it. Others: the method's range, less what the
+    function flattens at either end, by no more than half of 256 levels of its result.
+    """
+    if method == "mse":
+        return mse(histogram, through)
+    qparams = METHODS[method](histogram)
+    low, high = qparams.low * qparams.scale, (qparams.low + STEPS) * qparams.scale
+    values = np.clip(histogram.values, low, high)
+    if not len(values):
+        return qparams
+    results = through(values)
+    half = (max(results.max(), 0.0) - min(results.min(), 0.0)) / STEPS / 2
+
+    def flat(low: float, high: float) -> bool:
+        return bool(np.abs(through(np.clip(values, low, high)) - results).max() <= half)
+
+    low = min((low * share for share in SHARES if flat(low * share, high)), key=abs)
+    high = min((high * share for share in SHARES if flat(low, high * share)), key=abs)
+    return QuantParams.of_range(low, high)
+
+
 METHODS: dict[str, Callable[[HistogramObserver], QuantParams]] = {
     "minmax": minmax,
     "percentile": percentile,

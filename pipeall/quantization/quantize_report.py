@@ -52,7 +52,7 @@ class TensorRow:
     least, greatest : float
         Of their values on the samples.
     method : str
-        Of calibration; "mse after activation": the least error behind the activation that reads the tensor.
+        Of calibration; "after activation": by the values behind the activation that reads the tensor.
     scale : float
     low : int
         The least integer; the real value is an integer times ``scale``.

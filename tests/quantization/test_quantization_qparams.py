@@ -9,7 +9,7 @@ from quantization_nets import small
 
 from pipeall.quantization.calibration_run import CalibrationRun
 from pipeall.quantization.histogram import BINS, HistogramObserver
-from pipeall.quantization.qparams import METHODS, SHARES, QuantParams, divergence, minmax, mse, percentile
+from pipeall.quantization.qparams import METHODS, SHARES, QuantParams, behind, divergence, minmax, mse, percentile
 from pipeall.quantization.quantizable import split_residuals
 from pipeall.quantization.quantize import ALIKE, choose_methods, observed
 
@@ -121,6 +121,26 @@ def test_entropy_has_the_least_divergence(kind):
 def test_nothing_but_zeros(name):
     qparams = METHODS[name](histogram_of(np.zeros(10, np.float32)))
     assert qparams == QuantParams(1.0, -128)
+
+
+@pytest.mark.parametrize(
+    ("function", "low", "high"),
+    [
+        (lambda x: x / (1 + np.exp(-x)), (-5, -4), (27, 29)),  # swish, below half a level from -4.6 on
+        (lambda x: np.clip(x, 0, 6), (-1, 0), (6, 7)),
+        (lambda x: np.maximum(x, x / 4), (-29, -27), (27, 29)),  # flattens nothing
+    ],
+)
+def test_what_an_activation_flattens_takes_no_levels(function, low, high):
+    """Of values from -28 to 28. What it does not flatten is not clipped."""
+    seen = histogram_of(np.random.default_rng(0).normal(0, 8, 100_000).clip(-28, 28).astype(np.float32))
+    qparams = behind("minmax", seen, function)
+    ends = qparams.low * qparams.scale, (qparams.low + 255) * qparams.scale
+    assert low[0] <= ends[0] <= low[1] and high[0] <= ends[1] <= high[1]
+    x = np.linspace(-28, 28, 1000)
+    lost = np.abs(function(np.clip(x, *ends)) - function(x)).max()
+    assert lost <= 0.55 * np.ptp(np.append(function(x), 0)) / 255 + qparams.scale / 2  # 0 is a level: half a level off
+    assert behind("mse", seen, function) == mse(seen, function)
 
 
 def test_each_tensor_has_the_method_that_errs_least():
