@@ -31,10 +31,18 @@ class Handler(BaseHTTPRequestHandler):
         if not 0 < length <= MOST_BYTES:
             return self.reply(413, f"expected a picture of at most {MOST_BYTES} bytes")
         try:
-            picture = np.asarray(Image.open(io.BytesIO(self.rfile.read(length))).convert("RGB"))
+            picture = np.asarray(Image.open(io.BytesIO(self.picture(self.rfile.read(length)))).convert("RGB"))
         except (UnidentifiedImageError, OSError):
             return self.reply(400, "expected a picture such as a JPEG file")
-        self.reply(200, self.server.model(picture).to_json(), "application/json")
+        self.reply(200, self.text(self.server.model(picture)), "application/json")
+
+    def picture(self, body):
+        """The file that a request brings."""
+        return body
+
+    def text(self, answer):
+        """What it gets for it."""
+        return answer.to_json()
 
     def reply(self, status, text, kind="text/plain"):
         body = text.encode() + b"\n"
@@ -45,13 +53,13 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(handler, about):
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("network")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
     given = parser.parse_args()
-    with pipeall.Model(given.network) as model, ThreadingHTTPServer((given.host, given.port), Handler) as server:
+    with pipeall.Model(given.network) as model, ThreadingHTTPServer((given.host, given.port), handler) as server:
         server.model = model
         server.daemon_threads = False
         signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
@@ -63,4 +71,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(Handler, __doc__)

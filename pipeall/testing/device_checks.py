@@ -25,6 +25,7 @@ from ..pipeline.measuring.footprint import footprint as stage_footprints
 from ..pipeline.measuring.profiler import profile as profile_of
 from ..pipeline.pipeline import Pipeline
 from ..pipeline.planning.plan import Plan
+from ..pipeline.planning.ranges import Ranges
 from ..pipeline.planning.search import search as search_plans
 from ..pipeline.planning.units import Unit, traits_of
 from ..pipeline.trace import StageTrace
@@ -49,6 +50,8 @@ def traits(runs: Runs) -> None:
         assert isinstance(text, str) and text and "\n" not in text, f"{name}: expected a line of text, got {text!r}"
     assert isinstance(device.width, int) and device.width >= 1, f"width: expected 1 or more, got {device.width!r}"
     assert device.max_mhz is None or device.max_mhz > 0, f"max_mhz: expected None or a clock, got {device.max_mhz!r}"
+    ranges = device.ranges(runs.graph)
+    assert ranges is None or isinstance(ranges, Ranges), f"ranges: expected None or pipeall's Ranges, got {ranges!r}"
     details = json.loads(json.dumps(device.details()))
     assert isinstance(details, dict), f"details: expected a dict, got {details!r}"
     assert (device.cores is not None) == named.cores, f"cores: expected some where plans may name them, {device.cores}"

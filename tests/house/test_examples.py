@@ -1,10 +1,12 @@
 """The programs of examples/ run as their pages say."""
 
 import configparser
+import io
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -12,10 +14,13 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 from docs_pages import FILES
+from PIL import Image
 
 import pipeall
+from pipeall.tasks.labels import COCO
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -90,6 +95,68 @@ def test_answers_go_through_a_pipe_to_mqtt(folder, monkeypatch):
     lines = [json.loads(line) for line in Path("lines.txt").read_text().splitlines()]
     assert [line["format"] for line in lines] == ["pipeall.answer/1"] * 8 + ["pipeall.run/1"]
     assert Path("topic.txt").read_text() == "--stdin-line --topic board/camera\n"
+
+
+def ask_as_frigate_does(address, frame, labels):
+    """Rows of class, score, top, left, bottom, right, of 0 to 1: as Frigate.s detector deepstack makes them."""
+    jpeg = io.BytesIO()
+    Image.fromarray(frame).save(jpeg, format="JPEG")
+    mark = "0123456789abcdef"
+    form = (
+        f'--{mark}\r\nContent-Disposition: form-data; name="api_key"\r\n\r\n\r\n'
+        f'--{mark}\r\nContent-Disposition: form-data; name="image"; filename="image"\r\n\r\n'
+    ).encode() + jpeg.getvalue() + f"\r\n--{mark}--\r\n".encode()  # fmt: skip
+    headers = {"Content-Type": f"multipart/form-data; boundary={mark}"}
+    with urllib.request.urlopen(urllib.request.Request(address, form, headers), timeout=60) as reply:
+        predictions = json.load(reply)["predictions"]
+    rows = np.zeros((20, 6), np.float32)
+    for index, one in enumerate(predictions):
+        if one["confidence"] < 0.4 or one["label"].lower() not in labels:
+            break
+        height, width, _ = frame.shape
+        edges = one["y_min"] / height, one["x_min"] / width, one["y_max"] / height, one["x_max"] / width
+        rows[index] = labels.index(one["label"].lower()), one["confidence"], *edges
+    return rows, jpeg.getvalue()
+
+
+def test_frigate_gets_its_boxes(folder):
+    server = python("services/frigate_server.py", "yolox_nano.onnx", "--port", 0)
+    try:
+        address = re.search(r"http://\S+/", server.stdout.readline())[0] + "v1/vision/detection"
+        frame = np.asarray(Image.open("photos/another.jpg").convert("RGB"))
+        with pipeall.Model("yolox_nano.onnx") as model:
+            rows, jpeg = ask_as_frigate_does(address, frame, list(COCO))
+            (folder / "sent.jpg").write_bytes(jpeg)
+            boxes = model("sent.jpg").boxes[:20]
+        sure = [box for box in boxes if box.score >= 0.4]
+        height, width, _ = frame.shape
+        expected = np.zeros((20, 6), np.float32)
+        for row, box in zip(expected, sure, strict=False):
+            edges = box.top / height, box.left / width, box.bottom / height, box.right / width
+            row[:] = COCO.index(box.name), box.score, *edges
+        assert sure and rows[0, 1] > 0.4
+        np.testing.assert_allclose(rows, expected, rtol=1e-6)
+        for kind, body in (("text/plain", b"x"), ("multipart/form-data; boundary=x", b"--x\r\n\r\nx\r\n--x--")):
+            with pytest.raises(urllib.error.HTTPError, match="400"):
+                urllib.request.urlopen(urllib.request.Request(address, body, {"Content-Type": kind}), timeout=60)
+    finally:
+        server.kill()
+
+
+def test_the_watchdog_passes_lines_on_and_tells_systemd(tmp_path):
+    told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    told.bind(str(tmp_path / "notify"))
+    told.settimeout(30)
+    line = [sys.executable, EXAMPLES / "services" / "watchdog.py"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with told, subprocess.Popen(line, **pipes, env=os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify")}) as run:
+        for text in ("one\n", "two\n"):
+            run.stdin.write(text)
+            run.stdin.flush()
+            assert run.stdout.readline() == text and told.recv(100) == b"READY=1\nWATCHDOG=1"
+        run.stdin.close()
+        assert run.wait(30) == 0
+    assert subprocess.run(line, input="three\n", capture_output=True, text=True).stdout == "three\n"  # without systemd
 
 
 @pytest.mark.parametrize("unit", sorted((EXAMPLES / "services").glob("*.service")), ids=lambda path: path.stem)

@@ -117,7 +117,7 @@ def test_wheel_from_the_sdist_offline_without_a_compiler_to_use_it(sdist, tmp_pa
         assert listed == f"pipeall-{pipeall.__version__}.dist-info/sboms/pipeall.cdx.json"
         assert json.loads(packed.read(listed)) == sbom(pipeall.__version__)
     sources = [name for name in names if name.endswith((".c", ".h", ".inc", ".pyx", ".pxd", ".pxi"))]
-    assert sources == ["pipeall/_kernels/program.h"]  # what devices outside are compiled with
+    assert sorted(sources) == [f"pipeall/_kernels/{name}.h" for name in ("parts", "program")]  # for devices outside
     assert sum(name.endswith(".so") for name in names) == 3
     assert any(name.endswith("/boards/models/a311d-armcl.json") for name in names) and any(
         name.endswith(".cl") for name in names

@@ -113,6 +113,14 @@ cdef extern from "kernels_s8.h" nogil:
 cdef extern from "kernels_f16.h" nogil:
     enum: PA_F16_BLOCK
 
+cdef extern from "drivers/divide.h" nogil:
+    ctypedef struct pa_product:
+        int64_t rows, panels, groups, unit, most, line, widest, work, panel_bytes
+        int by_panels
+    ctypedef struct pa_chunk_size:
+        int64_t rows, panels
+    pa_chunk_size pa_divide(const pa_product *, int threads)
+
 cdef extern from "drivers/conv.h" nogil:
     ctypedef struct pa_conv_op:
         pa_view src, dst, residual

@@ -2,14 +2,11 @@
  *
  * The stage's thread hands a frame over and sleeps until it is done. The thread of Python waits here without the GIL, and
  * takes it for what is between the calls of its runtime. One frame at a time. */
-#include <Python.h>
-
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "_kernels/program.h"
+#include "_kernels/parts.h"
 
 enum { TEXT = 1024, FAILED = 1 };
 enum { IDLE, GIVEN, TAKEN, DONE }; /* a frame, in turn */
@@ -24,25 +21,14 @@ typedef struct bridge {
     char text[TEXT]; /* of the latest error */
 } bridge;
 
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
 /* ---- the stage's side ---- */
-
-static int bridge_open(pa_program *program) {
-    (void)program;
-    return 0;
-}
 
 static int bridge_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, int32_t first, int32_t last,
                         const atomic_int *stop) {
     bridge *self = (bridge *)program;
     int64_t *marks = program->marks;
     if (atomic_load(stop)) return PA_STOPPED;
-    if (marks && first <= program->first_late) pa_fill_marks(marks, now_ns(), 0, first);
+    if (marks && first <= program->first_late) pa_fill_marks(marks, pa_parts_ns(), 0, first);
     pthread_mutex_lock(&self->mutex);
     self->in = in->data, self->out = out->data, self->first = first, self->last = last, self->state = GIVEN;
     pthread_cond_broadcast(&self->changed);
@@ -53,13 +39,6 @@ static int bridge_start(pa_program *program, pa_slot_memory *in, pa_slot_memory 
     if (marks && !code) pa_fill_marks(marks, marks[last], last, program->mark_count - 1);
     return code;
 }
-
-static int bridge_finish(pa_program *program) {
-    (void)program;
-    return 0;
-}
-
-static void bridge_close(pa_program *program) { (void)program; }
 
 static const char *bridge_error(const pa_program *program, int code) {
     (void)code;
@@ -81,7 +60,7 @@ int bridge_wait(bridge *self, void **in, void **out, int32_t *first, int32_t *la
 
 /* A network of the frame has ended. */
 void bridge_mark(bridge *self, int32_t number) {
-    if (self->program.marks) self->program.marks[number + 1] = now_ns();
+    if (self->program.marks) self->program.marks[number + 1] = pa_parts_ns();
 }
 
 /* Hands the frame back; `text` is NULL or what failed. */
@@ -107,12 +86,7 @@ void bridge_init(bridge *self, int32_t count, int32_t first_late, int32_t last_e
     memset(self, 0, sizeof *self);
     pthread_mutex_init(&self->mutex, NULL);
     pthread_cond_init(&self->changed, NULL);
-    self->program = (pa_program){.open = bridge_open, .start = bridge_start, .finish = bridge_finish,
-                                 .close = bridge_close, .error = bridge_error, .depth = 1, .mark_count = count + 1,
-                                 .first_late = first_late, .last_early = last_early};
+    self->program = pa_parts_program(bridge_start, bridge_error, count, first_late, last_early);
 }
 
-/* Python loads it by ctypes; a module is what setuptools builds. */
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "_native", .m_size = 0};
-
-PyMODINIT_FUNC PyInit__native(void) { return PyModule_Create(&module); }
+PA_PARTS_MODULE(_native)

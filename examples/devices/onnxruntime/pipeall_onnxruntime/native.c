@@ -2,15 +2,18 @@
  *
  * Python makes sessions and says where their tensors lie, before the first frame; a frame touches no Python. Run
  * allocates as onnxruntime does, and tensors that look at slots are made for each frame, which takes about a
- * microsecond. A Run cannot be interrupted: a stage that is told to stop ends after the network it is in. */
-#include <Python.h>
-
+ * microsecond. A Run cannot be interrupted: a stage that is told to stop ends after the network it is in.
+ *
+ * A provider that crashes in the stage's thread ends the frame, not the process: a signal handler jumps out of Run. What
+ * onnxruntime holds is in no known state then, so nothing of it is used or released any more. Signals elsewhere, those of
+ * a provider's own threads too, go where they went before. */
 #include <dlfcn.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "_kernels/program.h"
+#include "_kernels/parts.h"
 #include "ort_api.h"
 
 enum { MAX_RANK = 8, TEXT = 1024, FAILED = 1, INTERNAL = -1 };
@@ -51,6 +54,28 @@ static int failed(OrtStatus *status, char *text) {
     return 1;
 }
 
+/* ---- crashes ---- */
+
+static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+enum { CRASHES = sizeof crashes / sizeof *crashes };
+static struct sigaction before[CRASHES];
+static _Thread_local sigjmp_buf *inside; /* of the thread that is in Run */
+static volatile sig_atomic_t crashed;    /* the signal, once there was one */
+
+static void on_crash(int number) {
+    if (inside) siglongjmp(*inside, number);
+    for (int i = 0; i < CRASHES; i++) /* not ours: again, with what was there before */
+        if (crashes[i] == number) sigaction(number, &before[i], NULL);
+    raise(number);
+}
+
+/* Once, before the first frame. */
+static void catch_crashes(void) {
+    struct sigaction action = {.sa_handler = on_crash};
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < CRASHES; i++) sigaction(crashes[i], &action, &before[i]);
+}
+
 /* ---- before the first frame ---- */
 
 /* Opens onnxruntime's library, once. 0, or FAILED with the reason in `text`. */
@@ -71,7 +96,10 @@ int ort_load(const char *path, char *text) {
     api = found;
     const int bad = failed(api->CreateEnv(ORT_LOG_ERROR, "pipeall", &env), text) ||
                     failed(api->CreateCpuMemoryInfo(ORT_DEVICE_ALLOCATOR, ORT_MEMORY_DEFAULT, &memory), text);
-    if (bad) api = NULL;
+    if (bad)
+        api = NULL;
+    else
+        catch_crashes();
     return bad;
 }
 
@@ -101,14 +129,27 @@ OrtSession *ort_session(const void *model, size_t bytes, int threads, const char
     return bad ? NULL : session;
 }
 
-void ort_release(OrtSession *session) { api->ReleaseSession(session); }
+void ort_release(OrtSession *session) {
+    if (!crashed) api->ReleaseSession(session);
+}
 
 /* ---- a frame ---- */
 
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000LL + t.tv_nsec;
+/* Run, of values that are there. */
+static int guarded_run(ort_program *self, ort_part *part) {
+    sigjmp_buf here;
+    if (!crashed) crashed = sigsetjmp(here, 1);
+    if (crashed) {
+        inside = NULL;
+        snprintf(self->text, TEXT, "the provider crashed: %s", strsignal(crashed));
+        return FAILED;
+    }
+    inside = &here;
+    OrtStatus *status = api->Run(part->session, NULL, part->names, (const OrtValue *const *)part->values,
+                                 (size_t)part->inputs, part->names + part->inputs, (size_t)part->outputs,
+                                 part->values + part->inputs);
+    inside = NULL;
+    return failed(status, self->text);
 }
 
 /* Every tensor of a network on the memory of this frame, then Run. */
@@ -123,41 +164,21 @@ static int run(ort_program *self, ort_part *part, char *const *bases) {
         bad = failed(api->CreateTensorWithDataAsOrtValue(memory, data, (size_t)end->bytes, end->shape, (size_t)end->rank,
                                                          (int)end->type, &part->values[made]), self->text);
     }
-    if (!bad)
-        bad = failed(api->Run(part->session, NULL, part->names, (const OrtValue *const *)part->values,
-                              (size_t)part->inputs, part->names + part->inputs, (size_t)part->outputs,
-                              part->values + part->inputs), self->text);
-    for (int64_t i = 0; i < made; i++)
+    if (!bad) bad = guarded_run(self, part);
+    for (int64_t i = 0; i < made && !crashed; i++)
         if (part->values[i]) api->ReleaseValue(part->values[i]);
     return bad;
 }
 
-static int ort_open(pa_program *program) {
-    (void)program;
-    return 0;
+static int run_part(pa_program *program, int32_t number, char *const *bases) {
+    ort_program *self = (ort_program *)program;
+    return run(self, &self->parts[number], bases);
 }
 
 static int ort_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, int32_t first, int32_t last,
                      const atomic_int *stop) {
-    ort_program *self = (ort_program *)program;
-    char *const bases[PA_BASES] = {[PA_SLOT_IN] = in->data, [PA_SLOT_OUT] = out->data};
-    int64_t *marks = program->marks;
-    if (marks && first <= program->first_late) pa_fill_marks(marks, now_ns(), 0, first);
-    for (int32_t i = first; i < last; i++) {
-        if (atomic_load(stop)) return PA_STOPPED;
-        if (run(self, &self->parts[i], bases)) return FAILED;
-        if (marks) marks[i + 1] = now_ns();
-    }
-    if (marks) pa_fill_marks(marks, marks[last], last, program->mark_count - 1);
-    return 0;
+    return pa_parts_start(program, in, out, first, last, stop, run_part);
 }
-
-static int ort_finish(pa_program *program) {
-    (void)program;
-    return 0;
-}
-
-static void ort_close(pa_program *program) { (void)program; }
 
 /* Any thread may call Run. */
 static int ort_enter(pa_program *program, pa_thread_state *thread_state) {
@@ -178,10 +199,8 @@ size_t ort_program_bytes(void) { return sizeof(ort_program); }
 size_t ort_sizes(void) { return sizeof(ort_end) * 1000 + sizeof(ort_part); }
 
 void ort_init(ort_program *self, ort_part *parts, int32_t count, int32_t first_late, int32_t last_early) {
-    *self = (ort_program){.program = {.open = ort_open, .start = ort_start, .finish = ort_finish, .close = ort_close,
-                                      .enter = ort_enter, .leave = ort_leave, .error = ort_error, .depth = 1, .mark_count = count + 1,
-                                      .first_late = first_late, .last_early = last_early},
-                          .parts = parts};
+    *self = (ort_program){.program = pa_parts_program(ort_start, ort_error, count, first_late, last_early), .parts = parts};
+    self->program.enter = ort_enter, self->program.leave = ort_leave;
 }
 
 /* One frame from slots in plain memory. */
@@ -194,7 +213,4 @@ int ort_frame(ort_program *self, void *in, void *out) {
 
 const char *ort_text(const ort_program *self) { return self->text; }
 
-/* Python loads it by ctypes; a module is what setuptools builds. */
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "_native", .m_size = 0};
-
-PyMODINIT_FUNC PyInit__native(void) { return PyModule_Create(&module); }
+PA_PARTS_MODULE(_native)

@@ -1,6 +1,8 @@
 /* onnxruntime with a provider that fails: its library as it is, but Run is refused from a frame on.
- * FAILING_ORT_LIBRARY is the path of the real one, FAILING_ORT_FRAME the first frame that fails. */
+ * FAILING_ORT_LIBRARY is the path of the real one, FAILING_ORT_FRAME the first frame that fails, FAILING_ORT_SIGNAL the
+ * signal that it crashes with, if any. */
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +19,10 @@ static OrtStatus *run(OrtSession *session, const void *options, const char *cons
                       size_t output_count, OrtValue **outputs) {
     OrtStatus *(*create)(int, const char *) = NULL;
     memcpy(&create, &real->to_error_message[0], sizeof create);
-    if (frames++ >= atol(getenv("FAILING_ORT_FRAME"))) return create(EP_FAIL, "the accelerator was unplugged\nline 2");
+    const int fails = frames++ >= atol(getenv("FAILING_ORT_FRAME"));
+    const char *crash = getenv("FAILING_ORT_SIGNAL");
+    if (fails && crash) raise(atoi(crash));
+    if (fails) return create(EP_FAIL, "the accelerator was unplugged\nline 2");
     return real->Run(session, options, input_names, inputs, input_count, output_names, output_count, outputs);
 }
 

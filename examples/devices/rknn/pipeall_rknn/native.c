@@ -3,14 +3,11 @@
  *
  * Python loads slices and says what moves where, before the first frame; a frame touches no Python. A run cannot be
  * interrupted: a stage that is told to stop ends after the slice it is in. Never run on hardware. */
-#include <Python.h>
-
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "_kernels/program.h"
+#include "_kernels/parts.h"
 #include "rknn_api.h"
 
 enum { TEXT = 1024, FAILED = 1, INTERNAL = -1, RANK = 4 };
@@ -118,12 +115,6 @@ int npu_tensor(uint64_t context, const char *name, int output, rknn_tensor_attr 
 
 /* ---- a frame ---- */
 
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
 static inline void move_of(const npu_move *m, char *const *bases, int64_t size) {
     const char *from = m->from_base == INTERNAL ? (char *)m->from : bases[m->from_base] + m->from;
     char *to = m->to_base == INTERNAL ? (char *)m->to : bases[m->to_base] + m->to;
@@ -160,32 +151,15 @@ static int run(npu_program *self, npu_part *part, char *const *bases) {
     return 0;
 }
 
-static int npu_open(pa_program *program) {
-    (void)program;
-    return 0;
+static int run_part(pa_program *program, int32_t number, char *const *bases) {
+    npu_program *self = (npu_program *)program;
+    return run(self, &self->parts[number], bases);
 }
 
 static int npu_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, int32_t first, int32_t last,
                      const atomic_int *stop) {
-    npu_program *self = (npu_program *)program;
-    char *const bases[PA_BASES] = {[PA_SLOT_IN] = in->data, [PA_SLOT_OUT] = out->data};
-    int64_t *marks = program->marks;
-    if (marks && first <= program->first_late) pa_fill_marks(marks, now_ns(), 0, first);
-    for (int32_t i = first; i < last; i++) {
-        if (atomic_load(stop)) return PA_STOPPED;
-        if (run(self, &self->parts[i], bases)) return FAILED;
-        if (marks) marks[i + 1] = now_ns();
-    }
-    if (marks) pa_fill_marks(marks, marks[last], last, program->mark_count - 1);
-    return 0;
+    return pa_parts_start(program, in, out, first, last, stop, run_part);
 }
-
-static int npu_finish(pa_program *program) {
-    (void)program;
-    return 0;
-}
-
-static void npu_close(pa_program *program) { (void)program; }
 
 static const char *npu_error(const pa_program *program, int code) {
     (void)code;
@@ -206,13 +180,7 @@ size_t npu_sizes(void) {
 }
 
 void npu_init(npu_program *self, npu_part *parts, int32_t count, int32_t first_late, int32_t last_early) {
-    *self = (npu_program){.program = {.open = npu_open, .start = npu_start, .finish = npu_finish, .close = npu_close,
-                                      .error = npu_error, .depth = 1, .mark_count = count + 1,
-                                      .first_late = first_late, .last_early = last_early},
-                          .parts = parts};
+    *self = (npu_program){.program = pa_parts_program(npu_start, npu_error, count, first_late, last_early), .parts = parts};
 }
 
-/* Python loads it by ctypes; a module is what setuptools builds. */
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "_native", .m_size = 0};
-
-PyMODINIT_FUNC PyInit__native(void) { return PyModule_Create(&module); }
+PA_PARTS_MODULE(_native)

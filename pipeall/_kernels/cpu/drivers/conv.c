@@ -23,7 +23,6 @@ enum {
     MC = 104,      /* rows per chunk at most: 104 rows of KC floats are about half of a 512 KB L2 */
     PACK = 16,     /* channels packed at a time: a cache line of each filter */
     FAR = 1 << 20, /* an input of more floats, 4 MB, is not in a core's caches */
-    CHUNKS = 4,    /* chunks per thread aimed at, so that claiming them balances the team */
 };
 
 static int is_f16(const pa_conv_op *p) { return p->item_bytes == sizeof(uint16_t); }
@@ -107,17 +106,10 @@ static void conv_pieces(const void *arg, int64_t first, int64_t end, int thread)
     }
 }
 
-/* Chunks of at most MC rows, several for each thread; few ones are all alike, 196 rows being 98 and 98 and not 108 and 88. */
 void pa_conv_plan(pa_conv_op *p, int threads) {
-    const int64_t rows = (int64_t)p->dst.h * p->dst.w, wanted = threads > 1 ? (int64_t)threads * CHUNKS : 0;
     p->tap_rows = few_channels(p);
-    p->row_block = chunk_pixels(p, MC);
-    p->panel_block = panels_of(p);
-    const int64_t row_blocks = ceil_div(rows, p->row_block) * p->groups;
-    if (row_blocks < wanted) {
-        p->row_block = ceil_div(rows, ceil_div(rows, MC));
-        p->panel_block = ceil_div(panels_of(p), ceil_div(wanted, row_blocks));
-    }
+    const int64_t k = taps_of(p) * k_of(p), weight_bytes = p->f16_weights ? sizeof(uint16_t) : sizeof(float);
+    divide(p, MC, k, k * p->kernel->nr * weight_bytes, p->item_bytes, threads);
     p->thread_bytes = round_up(sums_bytes(p) + pointer_bytes(p) + gathered_bytes(p), 64);
     p->beside_bytes = region_bytes(p);
     p->scratch_bytes = p->thread_bytes + round_up(ceil_div(max64(p->beside_bytes, 0), threads), 64);

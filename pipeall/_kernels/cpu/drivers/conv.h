@@ -26,6 +26,7 @@ typedef struct pa_conv_op {
     /* set by plan */
     int32_t tap_rows; /* A tap is one contiguous run of the input. 1: a row of the kernel; kh: the whole window; 0: a pixel */
     int64_t row_block, panel_block; /* of a chunk */
+    int32_t by_panels;              /* chunks that follow each other have their panels in common, not their rows */
     int32_t tap, live_taps;         /* of a region: its first tap, and how many from it on; 0: all (regions.h) */
     int64_t thread_bytes;           /* of a thread's own scratch */
     int64_t beside_bytes;           /* of all, for regions of the output before it; -1: the output is one region */
@@ -116,6 +117,7 @@ typedef struct pa_winograd_op {
     int64_t kc;           /* channels of a block */
     int64_t block, split; /* tiles transformed at a time; of them, tiles of a chunk */
     int64_t panel_block;  /* panels of a chunk */
+    int32_t by_panels;    /* as of pa_conv_op */
     int64_t scratch_floats; /* per thread */
 } pa_winograd_op;
 

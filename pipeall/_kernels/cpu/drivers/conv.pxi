@@ -240,3 +240,10 @@ cdef const pa_kernel_row *reference_row(const char *op, const char *type_) excep
 
 
 BUILDERS.update(conv=add_convolution)
+
+
+def divided(int threads, **product):
+    """(rows, panels) of a chunk of a ``pa_product``, whose members are given by name."""
+    cdef pa_product p = product
+    cdef pa_chunk_size size = pa_divide(&p, threads)
+    return size.rows, size.panels

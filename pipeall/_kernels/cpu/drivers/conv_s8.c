@@ -9,8 +9,6 @@
 enum {
     MC = 104,          /* of a chunk at most */
     POINTERS = 8192,   /* of a chunk at most, unless a pixel has more */
-    CHUNKS = 4,        /* per thread aimed at */
-    CHUNK_WORK = 1 << 15, /* products of a chunk at least */
     FEW_IN_WINDOW = 8, /* channels, fewer than this: all rows of the kernel may be gathered to one tap */
 };
 
@@ -77,21 +75,11 @@ void pa_conv_s8_plan(pa_conv_s8_op *op, int threads) {
     pa_conv_op *p = &op->conv;
     op->src_stride = p->src.stride;
     if (op->unsign) p->src.stride = channels_of(p);
-    const int64_t rows = (int64_t)p->dst.h * p->dst.w, wanted = (int64_t)threads * CHUNKS;
     const int gathers_rows = !op->depthwise && few_channels(p);
     p->tap_rows = !gathers_rows ? 0 : op->gather_window && channels_of(p) < FEW_IN_WINDOW ? p->kh : 1;
-    const int64_t most = max64(min64(MC, POINTERS / taps_of(p)), 1);
-    p->row_block = chunk_pixels(p, most);
-    if (op->unsign && !pointwise(p)) p->row_block = whole_rows(p, most);
-    p->panel_block = panels_of(p);
-    if (threads > 1) {
-        const int64_t work = p->dst.c / p->groups * taps_of(p) * (op->depthwise ? 1 : k_of(p));
-        const int64_t least = max64(ceil_div(CHUNK_WORK, work), 1);
-        if (ceil_div(rows, p->row_block) * p->groups < wanted)
-            p->row_block = min64(ceil_div(rows, ceil_div(rows, most)), max64(ceil_div(rows, wanted), least));
-        const int64_t row_blocks = ceil_div(rows, p->row_block) * p->groups;
-        if (row_blocks < threads) p->panel_block = ceil_div(panels_of(p), ceil_div(wanted, row_blocks));
-    }
+    const int64_t few = max64(min64(MC, POINTERS / taps_of(p)), 1), k = taps_of(p) * (op->depthwise ? 1 : k_of(p));
+    const int64_t most = op->unsign && !pointwise(p) ? whole_rows(p, few) : few;
+    divide(p, most, k, panel_bytes(op), dst_bytes(op), threads);
     p->scratch_bytes = thread_pointers(p);
     if (op->unsign) p->scratch_bytes += round_up(region_pixels(p) * channels_of(p) + PA_S8_SPARE, 64);
 }

@@ -3,10 +3,11 @@
 #include <math.h>
 
 #include "../simd/half.h"
+#include "divide.h"
 #include "parallel_for.h"
 
 enum {
-    BAND = 14,             /* output rows of a unit: 28, 56, 112 are whole ones */
+    BAND = 14,             /* output rows of a unit at most */
     RING_BYTES = 32 << 10, /* the ring shares L1 with taps and outputs: a larger one is made of half a block */
 };
 
@@ -73,16 +74,24 @@ void pa_depthwise_plan(pa_depthwise_op *p, int threads) {
     p->grouping = pa_grouping_of(p->groups, p->src.c / p->groups, p->dst.c / p->groups, p->kernel->nr);
     p->slices = (int32_t)ceil_div(p->grouping.together * p->grouping.in, p->kernel->nr);
     for (int i = 0; i < p->kernel->nr; i++) p->lanes[i] = i / p->grouping.out * p->grouping.in;
-    /* A small image in halves: threads then read the rows that they wrote, as conv.c cuts it by rows too. */
-    const int halves = threads > 1 && p->dst.h <= BAND && pixels(&p->dst) > BAND * BAND / 2;
-    p->band = halves ? (p->dst.h + 1) / 2 : BAND;
-    p->bands = (int32_t)ceil_div(p->dst.h, p->band);
     p->ring_rows = (w->kh - 1) * w->dilation_y + 1;
     p->columns = (p->dst.w - 1) * w->stride_x + (w->kw - 1) * w->dilation_x + 1;
     const int64_t vector_bytes = (int64_t)p->ring_rows * p->columns * p->slices * p->kernel->nr * p->item_bytes;
     p->vectors = (int32_t)max64(1, PA_DEPTHWISE_BLOCK / (p->slices * p->kernel->nr));
     if (p->vectors * vector_bytes > RING_BYTES) p->vectors = (p->vectors + 1) / 2;
     p->scratch_bytes = round_up(p->vectors * vector_bytes, 64);
+    const pa_product product = {
+        .rows = p->dst.h,
+        .panels = blocks_of(p),
+        .groups = 1,
+        .unit = 1,
+        .most = BAND,
+        .line = 1,
+        .widest = 1,
+        .work = (int64_t)p->dst.w * p->vectors * p->kernel->nr * taps_of(p),
+    };
+    p->band = (int32_t)pa_divide(&product, threads).rows;
+    p->bands = (int32_t)ceil_div(p->dst.h, p->band);
 }
 
 void pa_depthwise_step(const void *op, void *const *bases, void *scratch, pa_team *team) {

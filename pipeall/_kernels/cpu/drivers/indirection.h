@@ -7,6 +7,7 @@
 
 #include "../../intmath.h"
 #include "conv.h"
+#include "divide.h"
 #include "gemm.h"
 
 static inline int64_t channels_of(const pa_conv_op *p) { return p->src.c / p->groups; }
@@ -189,14 +190,6 @@ static inline int staged(const pa_conv_op *p) {
 static inline int64_t staged_rows(const pa_conv_op *p, int64_t rows) { return (rows - 1) * p->stride_y + p->kh; }
 static inline int64_t staged_columns(const pa_conv_op *p) { return (int64_t)(p->dst.w - 1) * p->stride_x + p->kw; }
 
-/* Output pixels of a chunk, at most so many, all alike; of what is staged whole rows, of which there may be twice as many:
- * then pixels are staged twice at the borders of chunks only. */
-static inline int64_t chunk_pixels(const pa_conv_op *p, int64_t most) {
-    const int64_t pixels = (int64_t)p->dst.h * p->dst.w;
-    if (staged(p)) return p->dst.w * max64(1, min64(2 * most / p->dst.w, p->dst.h));
-    return round_up(ceil_div(pixels, ceil_div(pixels, most)), p->kernel->mr);
-}
-
 /* Bytes of a chunk's scratch that are staged or gathered. */
 static inline int64_t gathered_bytes(const pa_conv_op *p) {
     if (!staged(p)) return p->tap_rows ? p->row_block * taps_of(p) * k_of(p) * p->item_bytes : 0;
@@ -256,24 +249,45 @@ typedef struct chunk {
     int64_t panel, channel, columns; /* the first panel of those of all groups, its first channel; channels */
 } chunk;
 
+static inline int64_t row_blocks_of(const pa_conv_op *p) { return ceil_div((int64_t)p->dst.h * p->dst.w, p->row_block); }
+
 /* A piece of a chunk is a panel. The last chunk of a group may have fewer: `columns` may be 0. */
 static inline chunk chunk_at(const context *ctx, int64_t first_piece, int64_t end_piece) {
     const pa_conv_op *p = ctx->conv;
-    const int64_t index = first_piece / p->panel_block, rest = index / ctx->panel_blocks;
-    const int64_t panel0 = index % ctx->panel_blocks * p->panel_block + first_piece % p->panel_block;
-    const int64_t group = rest % p->groups, row0 = rest / p->groups * p->row_block;
-    const int64_t nr = p->kernel->nr, columns = p->dst.c / p->groups;
+    const pa_chunk_place at = pa_place_of(first_piece, row_blocks_of(p), ctx->panel_blocks, p->groups, p->panel_block, p->by_panels);
+    const int64_t nr = p->kernel->nr, columns = p->dst.c / p->groups, row0 = at.row_block * p->row_block;
     return (chunk){
-        .group = group,
+        .group = at.group,
         .row0 = row0,
         .rows = min64(p->row_block, (int64_t)p->dst.h * p->dst.w - row0),
-        .panel = group * ctx->panels + panel0,
-        .channel = group * columns + panel0 * nr,
-        .columns = max64(0, min64((end_piece - first_piece) * nr, columns - panel0 * nr)),
+        .panel = at.group * ctx->panels + at.panel,
+        .channel = at.group * columns + at.panel * nr,
+        .columns = max64(0, min64((end_piece - first_piece) * nr, columns - at.panel * nr)),
     };
 }
 
 static inline int64_t panels_of(const pa_conv_op *p) { return ceil_div(p->dst.c / p->groups, p->kernel->nr); }
+
+/* Cuts a convolution into chunks of at most so many output pixels: of what is staged whole rows, of which there may be twice
+ * as many, so that pixels are staged twice at the borders of chunks only. k: products of an element; panel_bytes: of weights;
+ * dst_bytes: of an element. */
+static inline void divide(pa_conv_op *p, int64_t most, int64_t k, int64_t panel_bytes, int64_t dst_bytes, int threads) {
+    const int64_t unit = staged(p) ? p->dst.w : p->kernel->mr, panels = panels_of(p);
+    const pa_product product = {
+        .rows = (int64_t)p->dst.h * p->dst.w,
+        .panels = panels,
+        .groups = p->groups,
+        .unit = unit,
+        .most = staged(p) ? unit * max64(1, min64(2 * most / unit, p->dst.h)) : most,
+        .line = max64(1, LINE_BYTES / (p->kernel->nr * dst_bytes)),
+        .widest = panels,
+        .work = k * p->kernel->nr,
+        .panel_bytes = panel_bytes,
+        .by_panels = p->groups * panels * panel_bytes > (int64_t)p->src.h * p->src.w * p->src.c * p->item_bytes,
+    };
+    const pa_chunk_size size = pa_divide(&product, threads);
+    p->row_block = size.rows, p->panel_block = size.panels, p->by_panels = product.by_panels;
+}
 
 /* With few channels a tap is more than a pixel: the set-up of a tap would outweigh its multiply-adds. They are fewer where
  * rows of the kernel would be gathered, and more where an instruction multiplies more elements. */
@@ -302,8 +316,7 @@ static inline context context_of(const void *op, const pa_conv_op *p, int64_t ds
 
 static inline void run_chunks(const context *ctx, pa_team *team, pa_piece_fn run) {
     const pa_conv_op *p = ctx->conv;
-    const int64_t row_blocks = ceil_div((int64_t)p->dst.h * p->dst.w, p->row_block);
-    pa_team_run_pieces(team, run, ctx, row_blocks * ctx->panel_blocks * p->groups, p->panel_block);
+    pa_team_run_pieces(team, run, ctx, row_blocks_of(p) * ctx->panel_blocks * p->groups, p->panel_block);
 }
 
 #endif

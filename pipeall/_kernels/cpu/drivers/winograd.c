@@ -16,6 +16,7 @@
  * Integers become floats, and floats integers, a tile at a time, in the thread's scratch: beside them it stays in L1.
  */
 #include "../simd/half.h"
+#include "divide.h"
 #include "gemm.h"
 #include "winograd_input.h"
 
@@ -27,8 +28,8 @@ enum {
     BLOCK_BYTES_LEAST = 96, /* of a channel of a block's points: 24 tiles of floats, what each read of the weights is for */
     PANELS = 4,             /* of a chunk at most */
     COLUMNS = 64,           /* of M: as wide as four cache lines; beside wider ones the block does not stay in L2 */
-    CHUNKS = 3,             /* per thread, aimed at */
-    INPUT_FLOATS = 1024,    /* channels of the tiles that a chunk of the input transform has, at least */
+    INPUT_CHUNKS = 4,       /* of the input transform per thread, aimed at */
+    INPUT_FLOATS = 1024,    /* channels of the tiles of such a chunk at most, unless a tile has more */
 };
 
 /* ---- the step ---- */
@@ -126,11 +127,12 @@ static void output_pieces(const void *arg, int64_t first, int64_t end, int threa
     const context *ctx = arg;
     const pa_winograd_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
-    const int64_t row = ctx->panel_blocks * op->panel_block, rest = first / row, panel0 = first % row;
-    const int64_t group = rest % p->groups, split = rest / p->groups;
-    const int64_t panels = min64(end - first, panels_of(op) - panel0), columns = p->dst.c / p->groups;
-    if (panels <= 0) return; /* a piece is a panel, and the last chunk of a group may have fewer */
-    const int64_t tile0 = split * op->split, tiles = min64(op->split, ctx->tiles - tile0);
+    const pa_chunk_place at = pa_place_of(first, ceil_div(ctx->tiles, op->split), ctx->panel_blocks, p->groups, op->panel_block,
+                                          op->by_panels);
+    const int64_t group = at.group, panel0 = at.panel, columns = p->dst.c / p->groups;
+    const int64_t panels = min64(end - first, panels_of(op) - panel0);
+    if (panels <= 0) return; /* the last chunk of a group may have fewer */
+    const int64_t tile0 = at.row_block * op->split, tiles = min64(op->split, ctx->tiles - tile0);
     const int64_t wide = op->panel_block * p->kernel->nr, bytes = real_bytes(op);
 
     float *m = ctx->scratch + thread * own_floats(op);
@@ -200,11 +202,21 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
     const int64_t sums_bytes = points_of(op) * op->panel_block * p->kernel->nr * (int64_t)sizeof(float); /* of a tile */
     op->split = op->lazy ? op->block : min64(op->block, round_up(max64(1, SUMS_BYTES / sums_bytes), p->kernel->mr));
     if (threads > 1) {
-        const int64_t wanted = (int64_t)threads * CHUNKS, blocks = panels_of(op) * p->groups;
-        while (op->panel_block > 1 && ceil_div(panels_of(op), op->panel_block) * p->groups < wanted) op->panel_block--;
-        if (!op->lazy && blocks < wanted) op->split = min64(op->split, ceil_div(op->block, ceil_div(wanted, blocks)));
-        op->split = min64(round_up(op->split, p->kernel->mr), op->block);
+        const pa_product product = {
+            .rows = op->lazy ? 1 : op->block,
+            .panels = panels_of(op),
+            .groups = p->groups,
+            .unit = p->kernel->mr,
+            .most = op->split,
+            .line = max64(1, LINE_BYTES / (p->kernel->nr * real_bytes(op))),
+            .widest = op->panel_block,
+            .work = points_of(op) * channels_of(op) * p->kernel->nr,
+        };
+        const pa_chunk_size size = pa_divide(&product, threads);
+        op->panel_block = size.panels;
+        if (!op->lazy) op->split = size.rows;
     }
+    op->by_panels = pa_winograd_transformed_floats(op) > op->block * points_of(op) * channels_of(op) * p->groups;
     op->scratch_floats = round_up(ceil_div(image_floats(op) + input_floats(op), threads), 16) + own_floats(op);
 }
 
@@ -234,7 +246,8 @@ void pa_winograd_step(const void *args, void *const *bases, void *scratch, pa_te
         .image = scratch,
         .input = (char *)((float *)scratch + image_floats(op)),
         .scratch = (float *)scratch + image_floats(op) + input_floats(op),
-        .input_tiles = ceil_div(INPUT_FLOATS, channels_of(op) * groups),
+        .input_tiles = min64(ceil_div(INPUT_FLOATS, channels_of(op) * groups),
+                             ceil_div(op->block, INPUT_CHUNKS * pa_team_size(team))),
         .panel_blocks = ceil_div(panels_of(op), op->panel_block),
     };
     if (op->phases.stride > 1) pa_team_run(team, copy_row, &ctx, op->phases.rows);
