@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from PIL import Image
 from pipeall_litert import device
 from pipeall_litert.ends import converted
 from pipeall_litert.tflite_file import RULES
@@ -20,6 +21,7 @@ from pipeall.graph.builder import GraphBuilder
 from pipeall.graph.ir import Graph, Tensor
 from pipeall.graph.partition import subgraph
 from pipeall.graph.passes.int8 import to_int8
+from pipeall.pipeline.devices.device import unsupported_groups
 from pipeall.testing import check_device
 from pipeall.testing.device_checks import CHECKS
 from pipeall.testing.device_runs import small_graph
@@ -128,6 +130,53 @@ def test_each_op_is_within_one_quantum_of_the_kernels(first, board):
                 given = before(x) if first else x
                 off.append(np.abs(npu(given).astype(int) - big(given)).ravel())
     assert np.mean(np.concatenate(off) <= 1) >= SHARE
+
+
+NETWORKS = {
+    "models/mobilenet_v1_0.75_192": (1, 27),
+    "models/resnet50": (1, 17),
+    "edge/ssd_mobilenetv2_oidv4_fp16": (5, 34),
+}
+DATA = os.environ.get("PIPEALL_TEST_DATA")
+
+
+def photos(shape, names):
+    """As a network reads them, whose channels are first or last."""
+    height, width = shape[2:] if shape[1] == 3 else shape[1:3]
+    for name in names:
+        with Image.open(Path(DATA, "photos", name)) as photo:
+            pixels = np.asarray(photo.convert("RGB").resize((width, height)), np.float32)[None] / 127.5 - 1
+        yield np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)) if shape[1] == 3 else pixels
+
+
+@pytest.mark.skipif(not DATA, reason="PIPEALL_TEST_DATA: expected a folder with models/, edge/ and photos/")
+@pytest.mark.parametrize("name", NETWORKS)
+def test_groups_of_known_networks(name, board):
+    """Each group that is not refused by its node, on what the CPU has made of photos."""
+    net, (refused, able) = pipeall.load(Path(DATA, f"{name}.onnx")), NETWORKS[name]
+    (image,) = net.inputs
+    samples = list(photos(image.shape, ["ccby_coral_hot_dog.jpg", "glow_cat_285.png", "skimage_chelsea.png"]))
+    graph = to_int8(pipeall.quantize(net, samples, method="minmax").written)
+    reasons = unsupported_groups(graph, board.component("npu").device.unsupported)
+    assert len(reasons) == refused and all(reason.startswith("node '") for reason in reasons.values())
+    given, tried = list(photos(image.shape, ["skimage_coffee.png", "wonnx_pelican.jpeg"])), 0
+    for group in sorted(set(range(len(graph.groups))) - {number - 1 for number in reasons}):
+        part = replace(subgraph(graph, group, group + 1), receives=False, transmits=False)
+        within, prefix = [], replace(graph, outputs=part.inputs, lengths={}, declared={})
+        with Engine(part, "npu", board=board) as npu, Engine(part, "big", board=board) as big:
+            with Engine(prefix if group else part, "big", board=board) as before:
+                for x in given:
+                    read = before(x) if group else x
+                    found, wanted = npu(read), big(read)
+                    pairs = (
+                        [(found[t.name], wanted[t.name]) for t in part.outputs]
+                        if isinstance(found, dict)
+                        else [(found, wanted)]
+                    )
+                    within += [(np.abs(a.astype(int) - b) <= 1).ravel() for a, b in pairs if a.dtype == np.int8]
+        tried += bool(within)
+        assert not within or np.mean(np.concatenate(within)) >= SHARE, group + 1
+    assert tried >= able - 2  # some only make real numbers
 
 
 def test_all_rules_are_tried():
