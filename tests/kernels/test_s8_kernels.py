@@ -139,12 +139,22 @@ def run_gemm(row, ledge, a, w, bias, scale, to, n, reals=False):
     return run_into(m, n, lambda c, stride: kernel(ctypes.byref(GemmArgs(*args, c, stride, reals))), made)
 
 
+def packed_by_channels(w, row):
+    """(taps, n) weights as a kernel reads them: in 16 bits, or in 8 with four taps of a channel side by side."""
+    if row.kr == 1:
+        return w.astype(np.int16).reshape(len(w), -1, row.nr).transpose(1, 0, 2)
+    fours = np.pad(w, ((0, -len(w) % 4), (0, 0))).reshape(-1, 4, w.shape[1] // row.nr, row.nr // 16, 4, 4)
+    return fours.transpose(2, 0, 4, 3, 5, 1)  # panel, four taps, quarter of sixteen, sixteen, channel, tap
+
+
 def run_depthwise(row, ledge, a, w, bias, scale, to):
     """(m, n) integers of (taps, m, n) inputs and (taps, n) weights."""
     taps, m, n = a.shape
     tiles, least, larger, pointers = tile_pointers(row, ledge.put(a))
     missing = -n % row.nr
-    blocks = np.pad(w, ((0, 0), (0, missing))).astype(np.int16).reshape(taps, -1, row.nr).transpose(1, 0, 2)
+    if row.unsigned_activations:  # 128 more, which the bias takes back
+        bias = (bias - 128 * w.sum(0, dtype=np.int64)).astype(np.int32)
+    blocks = packed_by_channels(np.pad(w, ((0, 0), (0, missing))), row)
     rest = [aligned(np.pad(x, (0, missing), constant_values=1)) for x in (bias, scale)]
     b = aligned(blocks)
     data = (x.ctypes.data for x in (pointers, b, *rest))

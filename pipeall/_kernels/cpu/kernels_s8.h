@@ -45,9 +45,11 @@ typedef void (*pa_gemm_s8_fn)(const pa_gemm_s8_args *);
 
 /* Depthwise convolution of n channels of some pixels, which are in tiles as rows are in a GEMM:
  *   C[i][c] = requantize(sum_t A[t * MR + i][c] * B[t][c], bias[c], scale[c])      for c < n
- *   b      packed, 64-byte aligned: [c / NR][tap][NR] 16-bit weights; those past the last channel are 0, and are read. NEON,
- *          which multiplies pairs in 16 bits, wants -127 .. 127; all others take -128 too
- *   bias, scale   n, up to a multiple of NR. Of each row of A only n bytes are read. */
+ *   b      packed, 64-byte aligned: [c / NR][tap][NR] 16-bit weights, or where KR is 4 [c / NR][tap / 4][NR][4] 8-bit ones, of
+ *          channels in the order that pa_depthwise_s8_place gives; those past the last channel or tap are 0, and are read.
+ *          NEON, which multiplies pairs in 16 bits, wants -127 .. 127; all others take -128 too
+ *   bias, scale   n, up to a multiple of NR. Of each row of A only n bytes are read. Kernels with PA_UNSIGNED_A add 128 to them,
+ *          which the bias has taken back */
 typedef struct pa_depthwise_s8_args {
     int32_t n, taps;
     pa_tiling tiling;
@@ -61,6 +63,12 @@ typedef struct pa_depthwise_s8_args {
     int64_t c_stride;
 } pa_depthwise_s8_args;
 typedef void (*pa_depthwise_s8_fn)(const pa_depthwise_s8_args *);
+
+/* Where a channel of NR lies where KR is 4: in four vectors, each with four of every sixteen channels, as x86 leaves bytes that
+ * it brought side by side. */
+static inline int64_t pa_depthwise_s8_place(int64_t channel, int64_t nr) {
+    return channel % 16 / 4 * (nr / 4) + channel / 16 * 4 + channel % 4;
+}
 
 /* out[i] = clamp(rint(x[i] / scale) + zero, -128, 127); NaN becomes any of them */
 typedef void (*pa_quantize_s8_fn)(int64_t n, const float *x, int8_t *out, float scale, int32_t zero);

@@ -17,8 +17,9 @@ static int64_t depth_of(const pa_conv_op *p) { return round_up(k_of(p), min64(p-
 /* Of an element of the result. */
 static int64_t dst_bytes(const pa_conv_s8_op *p) { return p->float_dst ? (int64_t)sizeof(float) : 1; }
 static int64_t panel_bytes(const pa_conv_s8_op *p) {
-    const int64_t depth = p->depthwise ? (int64_t)sizeof(int16_t) : depth_of(&p->conv);
-    return taps_of(&p->conv) * depth * p->conv.kernel->nr;
+    const int64_t taps = taps_of(&p->conv), nr = p->conv.kernel->nr;
+    if (!p->depthwise) return taps * depth_of(&p->conv) * nr;
+    return p->conv.kernel->kr == 4 ? round_up(taps, 4) * nr : taps * nr * (int64_t)sizeof(int16_t);
 }
 
 /* Of a thread's scratch: pointers and gathered taps. */
@@ -57,14 +58,15 @@ static void conv_pieces(const void *arg, int64_t first, int64_t end, int thread)
         point_unsigned(p, op->unsign, src, op->src_stride, t.row0, &tiling, pointers, (char *)pointers + thread_pointers(p));
     else
         point(p, src, t.row0, &tiling, pointers);
+    const int8_t *const *a = (const void *)pointers;
     if (op->depthwise) {
         PA_FUNCTION(depthwise, s8, p->kernel)(&(pa_depthwise_s8_args){
-            .n = (int32_t)t.columns, .taps = taps, .tiling = tiling, .a_step = a_step, .a = (const void *)pointers, .b = weight, .bias = bias,
+            .n = (int32_t)t.columns, .taps = taps, .tiling = tiling, .a_step = a_step, .a = a, .b = weight, .bias = bias,
             .scale = op->scale + channel, .to = op->to, .c = (int8_t *)c, .c_stride = p->dst.stride});
     } else {
         const pa_panels panels = {.kernel = p->kernel, .columns = t.columns, .b_step = panel_bytes(op), .bias_step = nr};
         pa_gemm_s8_panels(&panels, &(pa_gemm_s8_args){
-            .taps = taps, .tiling = tiling, .k = depth_of(p), .a_step = a_step, .a = (const void *)pointers, .b = weight, .bias = bias,
+            .taps = taps, .tiling = tiling, .k = depth_of(p), .a_step = a_step, .a = a, .b = weight, .bias = bias,
             .scale = op->scale + channel, .to = op->to, .c = c, .c_stride = p->dst.stride, .float_dst = op->float_dst});
     }
     const int8_t *residual = ctx->residual ? (const int8_t *)ctx->residual + t.row0 * p->residual.stride + t.channel : NULL;
@@ -94,11 +96,16 @@ int64_t pa_conv_s8_packed_bytes(const pa_conv_s8_op *op) {
     return op->conv.groups * panels_of(&op->conv) * panel_bytes(op);
 }
 
-static void pack_depthwise(const pa_conv_op *p, const int8_t *weight, int16_t *to) {
-    const int64_t taps = taps_of(p), nr = p->kernel->nr;
-    for (int64_t c = 0; c < p->dst.c; c++)
+static void pack_depthwise(const pa_conv_op *p, const int8_t *weight, void *packed) {
+    const int64_t taps = taps_of(p), nr = p->kernel->nr, fours = ceil_div(taps, 4);
+    for (int64_t c = 0; c < p->dst.c; c++) {
+        const int64_t panel = c / nr, place = pa_depthwise_s8_place(c % nr, nr);
         for (int64_t t = 0; t < taps; t++)
-            to[(c / nr * taps + t) * nr + c % nr] = weight[c * taps + t];
+            if (p->kernel->kr == 4)
+                ((int8_t *)packed)[((panel * fours + t / 4) * nr + place) * 4 + t % 4] = weight[c * taps + t];
+            else
+                ((int16_t *)packed)[(panel * taps + t) * nr + c % nr] = weight[c * taps + t];
+    }
 }
 
 void pa_conv_s8_pack(const pa_conv_s8_op *op, const int8_t *weight, void *packed) {

@@ -19,7 +19,7 @@ cdef int add_conv_s8(CpuProgram self, step) except -1:
     if op.depthwise:
         conv.groups = 1
     op.gather_window = not row.flags & PA_CHEAP_TAPS
-    if row.flags & PA_UNSIGNED_A:
+    if row.flags & PA_UNSIGNED_A and not op.depthwise:
         op.unsign = self.row_of(step, "unsign", "s8")
     if op.float_dst:
         op.to = pa_requantize(lo=p["lo"], hi=p["hi"], zero=0)
@@ -29,8 +29,9 @@ cdef int add_conv_s8(CpuProgram self, step) except -1:
     key = (place_of(step.weight), place_of(step.bias), "s8", <uintptr_t>row, conv.groups, conv.tap_rows, op.float_dst)
     weights = self.packed.get(key)
     if weights is None:
-        added = 128 if op.unsign else 0
+        added = 128 if row.flags & PA_UNSIGNED_A else 0
         weights = WeightsS8(self, step, conv.groups, row.nr, added, pa_conv_s8_packed_bytes(op))
+        weights.zero[:] = np.array(p["qparams"][0][1] + (added if op.unsign else 0)).astype(np.int8)
         if self.pack:
             pa_conv_s8_pack(op, <const int8_t *>pointer(weights.integers), pointer(weights.panels))
         self.packed[key] = weights
@@ -64,8 +65,8 @@ def weights_s8(step):
 
 class WeightsS8:
     """What steps of the same weights share: packed ``panels``, and per output, in panels of ``nr``, the bias in quanta of the
-    sums and the scale. The kernel reads activations with ``added`` to them. Keeps the step's arrays, whose identity is the
-    key."""
+    sums and the scale. The kernel multiplies activations with ``added`` to them. ``zero`` is room for padding. Keeps the
+    step's arrays, whose identity is the key."""
 
     def __init__(self, program, step, groups, nr, added, nbytes):
         self.source = step.weight, step.bias
@@ -84,7 +85,6 @@ class WeightsS8:
             panelled(program, values, groups, nr, dtype)
             for values, dtype in ((bias - (x_zero + added) * sums, np.int32), (factor / y_scale, np.float32)))
         self.zero = program.bytes_of(step.params["kernel"][1] * step.src[0].c + nr + PA_S8_SPARE)
-        self.zero[:] = np.array(x_zero + added).astype(np.uint8)
 
 
 def panelled(program, values, int groups, int nr, dtype):

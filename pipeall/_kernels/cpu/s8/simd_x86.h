@@ -14,6 +14,14 @@
  *                     n = 2 * VL compiles to the plain access
  *   v_zip_lo, v_zip_hi  lanes of 16 bits of two vectors in turns: the first and the second half of every 128 bits
  *   v_blocks(&a, &b)  the even blocks of 128 bits of both into a, the odd ones into b: the order of v_zip_lo and v_zip_hi
+ *   v_bytes(p, n)     the first n bytes, 1 <= n <= 4 * VL
+ *   v_zip_bytes_lo, v_zip_bytes_hi  bytes of two vectors in turns, in such halves
+ *   v_spread(x, to)   each byte of x as 32 bits, in four vectors: in the order of bytes in turns with three others
+ *   v_quarters(p, to, half)  4 * VL lanes of 32 bits from memory in that order, or the first half of them twice
+ *   v_packed(a, b)    lanes of 16 bits in 8, saturated: from that order, with v_zipped_words, as they lay
+ *   v_half_twice(p)   2 * VL bytes from memory in both halves
+ *   v_two(p, q, n)    the first n bytes, 1 <= n <= 2 * VL, of p in the first half and of q in the second
+ *   v_store_first, v_store_two  the first n bytes of a, or of both its halves
  *   v_rounded         rint(min(sum * scale, hi)); what is below 32 bits becomes the least of them
  *   v_words(a, b)     the lanes of 32 bits of a, then of b, in 16 bits, saturated; v_zipped_words: of vectors in that order
  *   v_bounded         max(words, lo) + zero: with v_rounded and v_words it requantizes (kernels_s8.h)
@@ -69,13 +77,48 @@ PA_INLINE void v_store(void *p, vi a) { _mm512_storeu_si512(p, a); }
 PA_INLINE vi v_abs(vi a) { return _mm512_abs_epi8(a); }
 PA_INLINE vi v_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
 PA_INLINE vi v_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
-#ifdef PA_ISA_VNNI
-PA_INLINE vi v_pairs(vi s, vi a, vi b) { return _mm512_dpwssd_epi32(s, a, b); }
-#else
 PA_INLINE vi v_pairs(vi s, vi a, vi b) { return _mm512_add_epi32(s, _mm512_madd_epi16(a, b)); }
-#endif
 PA_INLINE vi v_widen(const int8_t *p, int n) {
     return _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8((__mmask32)(0xffffffffu >> (2 * VL - n)), p));
+}
+PA_INLINE vi v_bytes(const int8_t *p, int n) { return _mm512_maskz_loadu_epi8(~(__mmask64)0 >> (4 * VL - n), p); }
+PA_INLINE vi v_zip_bytes_lo(vi a, vi b) { return _mm512_unpacklo_epi8(a, b); }
+PA_INLINE vi v_zip_bytes_hi(vi a, vi b) { return _mm512_unpackhi_epi8(a, b); }
+PA_INLINE void v_spread(vi x, vi *to) {
+    for (int v = 0; v < 4; v++) {
+        const __m128i four = _mm_setr_epi32(4 * v - 256, 4 * v - 255, 4 * v - 254, 4 * v - 253); /* the high bytes give 0 */
+        to[v] = _mm512_shuffle_epi8(x, _mm512_broadcast_i32x4(four));
+    }
+}
+PA_INLINE vi v_half_twice(const void *p) { return _mm512_broadcast_i64x4(_mm256_loadu_si256(p)); }
+PA_INLINE vi v_two(const int8_t *p, const int8_t *q, int n) {
+    if (n == 2 * VL) return _mm512_mask_broadcast_i64x4(_mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)p)), 0xf0,
+                                                        _mm256_loadu_si256((const __m256i *)q));
+    const __mmask32 first = 0xffffffffu >> (2 * VL - n);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_maskz_loadu_epi8(first, p)), _mm256_maskz_loadu_epi8(first, q), 1);
+}
+PA_INLINE void v_quarters(const void *p, vi *to, const int half) {
+    if (half) {
+        const vi a = v_load(p), b = v_load((const char *)p + 64);
+        const vi even = _mm512_shuffle_i32x4(a, b, 0x88), odd = _mm512_shuffle_i32x4(a, b, 0xdd);
+        to[0] = _mm512_shuffle_i32x4(even, even, 0x88), to[2] = _mm512_shuffle_i32x4(even, even, 0xdd);
+        to[1] = _mm512_shuffle_i32x4(odd, odd, 0x88), to[3] = _mm512_shuffle_i32x4(odd, odd, 0xdd);
+        return;
+    }
+    vi even[2], odd[2];
+    for (int i = 0; i < 2; i++) {
+        const vi a = v_load((const char *)p + 128 * i), b = v_load((const char *)p + 128 * i + 64);
+        even[i] = _mm512_shuffle_i32x4(a, b, 0x88), odd[i] = _mm512_shuffle_i32x4(a, b, 0xdd);
+    }
+    to[0] = _mm512_shuffle_i32x4(even[0], even[1], 0x88), to[2] = _mm512_shuffle_i32x4(even[0], even[1], 0xdd);
+    to[1] = _mm512_shuffle_i32x4(odd[0], odd[1], 0x88), to[3] = _mm512_shuffle_i32x4(odd[0], odd[1], 0xdd);
+}
+PA_INLINE vi v_packed(vi first, vi second) { return _mm512_packs_epi16(first, second); }
+PA_INLINE void v_store_first(int8_t *p, vi a, int n) { _mm512_mask_storeu_epi8(p, ~(__mmask64)0 >> (4 * VL - n), a); }
+PA_INLINE void v_store_two(int8_t *p, int8_t *q, vi a, int n) {
+    const __mmask32 first = 0xffffffffu >> (2 * VL - n);
+    _mm256_mask_storeu_epi8(p, first, _mm512_castsi512_si256(a));
+    _mm256_mask_storeu_epi8(q, first, _mm512_extracti64x4_epi64(a, 1));
 }
 PA_INLINE vi v_zip_lo(vi a, vi b) { return _mm512_unpacklo_epi16(a, b); }
 PA_INLINE vi v_zip_hi(vi a, vi b) { return _mm512_unpackhi_epi16(a, b); }
@@ -113,11 +156,7 @@ PA_INLINE void v_store(void *p, vi a) { _mm256_storeu_si256(p, a); }
 PA_INLINE vi v_abs(vi a) { return _mm256_abs_epi8(a); }
 PA_INLINE vi v_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
 PA_INLINE vi v_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
-#ifdef PA_ISA_AVXVNNI
-PA_INLINE vi v_pairs(vi s, vi a, vi b) { return _mm256_dpwssd_avx_epi32(s, a, b); }
-#else
 PA_INLINE vi v_pairs(vi s, vi a, vi b) { return _mm256_add_epi32(s, _mm256_madd_epi16(a, b)); }
-#endif
 /* The first n bytes of 8, 0 <= n < 8, the others 0. */
 PA_INLINE uint64_t first_bytes(const int8_t *p, int n) {
     uint64_t bytes = 0;
@@ -140,6 +179,35 @@ PA_INLINE vi v_widen(const int8_t *p, int n) {
     const __m128i more = _mm_cvtsi64_si128((int64_t)first_bytes(p + 8, n - 8));
     return _mm256_cvtepi8_epi16(_mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)p), more));
 }
+/* The first n bytes of 16, 0 <= n <= 16, the others 0. */
+PA_INLINE __m128i first_sixteen(const int8_t *p, int n) {
+    if (n == 16) return _mm_loadu_si128((const __m128i *)p);
+    if (n < 8) return _mm_cvtsi64_si128((int64_t)first_bytes(p, n));
+    return _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)p), _mm_cvtsi64_si128((int64_t)first_bytes(p + 8, n - 8)));
+}
+PA_INLINE vi v_bytes(const int8_t *p, int n) {
+    if (n == 4 * VL) return v_load(p);
+    if (n <= 16) return _mm256_zextsi128_si256(first_sixteen(p, n));
+    return _mm256_setr_m128i(_mm_loadu_si128((const __m128i *)p), first_sixteen(p + 16, n - 16));
+}
+PA_INLINE vi v_zip_bytes_lo(vi a, vi b) { return _mm256_unpacklo_epi8(a, b); }
+PA_INLINE vi v_zip_bytes_hi(vi a, vi b) { return _mm256_unpackhi_epi8(a, b); }
+PA_INLINE void v_spread(vi x, vi *to) {
+    for (int v = 0; v < 4; v++) {
+        const __m128i four = _mm_setr_epi32(4 * v - 256, 4 * v - 255, 4 * v - 254, 4 * v - 253); /* the high bytes give 0 */
+        to[v] = _mm256_shuffle_epi8(x, _mm256_broadcastsi128_si256(four));
+    }
+}
+PA_INLINE vi v_half_twice(const void *p) { return _mm256_broadcastsi128_si256(_mm_loadu_si128(p)); }
+PA_INLINE vi v_two(const int8_t *p, const int8_t *q, int n) {
+    return _mm256_setr_m128i(first_sixteen(p, n), first_sixteen(q, n));
+}
+PA_INLINE void v_quarters(const void *p, vi *to, const int half) {
+    for (int v = 0; v < 4; v++) {
+        const __m128i *at = (const __m128i *)p + v;
+        to[v] = _mm256_setr_m128i(_mm_loadu_si128(at), _mm_loadu_si128(at + (half ? 0 : 4)));
+    }
+}
 PA_INLINE vi v_zip_lo(vi a, vi b) { return _mm256_unpacklo_epi16(a, b); }
 PA_INLINE vi v_zip_hi(vi a, vi b) { return _mm256_unpackhi_epi16(a, b); }
 PA_INLINE void v_blocks(vi *a, vi *b) {
@@ -156,9 +224,9 @@ PA_INLINE vi v_bounded(vi words, const pa_requantize *to) {
 }
 PA_INLINE vi v_zipped_words(vi a, vi b) { return _mm256_packs_epi32(a, b); }
 PA_INLINE vi v_words(vi a, vi b) { return _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8); }
-PA_INLINE void v_store_bytes(int8_t *p, vi words, int n) {
-    __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-    if (n == 2 * VL) {
+/* The first n bytes of 16, 1 <= n <= 16 */
+PA_INLINE void store_first(int8_t *p, __m128i bytes, int n) {
+    if (n == 16) {
         _mm_storeu_si128((__m128i *)p, bytes);
         return;
     }
@@ -170,6 +238,18 @@ PA_INLINE void v_store_bytes(int8_t *p, vi words, int n) {
     if (n & 4) memcpy(p, &rest, 4), rest >>= 32, p += 4;
     if (n & 2) memcpy(p, &rest, 2), rest >>= 16, p += 2;
     if (n & 1) *p = (int8_t)rest;
+}
+PA_INLINE void v_store_bytes(int8_t *p, vi words, int n) {
+    store_first(p, _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)), n);
+}
+PA_INLINE vi v_packed(vi first, vi second) { return _mm256_packs_epi16(first, second); }
+PA_INLINE void v_store_first(int8_t *p, vi a, int n) {
+    store_first(p, _mm256_castsi256_si128(a), n < 16 ? n : 16);
+    if (n > 16) store_first(p + 16, _mm256_extracti128_si256(a, 1), n - 16);
+}
+PA_INLINE void v_store_two(int8_t *p, int8_t *q, vi a, int n) {
+    store_first(p, _mm256_castsi256_si128(a), n);
+    store_first(q, _mm256_extracti128_si256(a, 1), n);
 }
 PA_INLINE void v_store_reals(float *p, vi sum, vi scale, const pa_requantize *to, int n) {
     const vf x = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_castsi256_ps(scale));
