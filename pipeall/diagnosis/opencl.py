@@ -43,6 +43,7 @@ OPEN = {  # kernel driver of a render node -> what gives it OpenCL
 NO_OPENCL = {"v3d": "VideoCore", "vc4": "VideoCore", "lima": "Mali-400 or 450", "etnaviv": "Vivante"}
 GROUPS = "sudo usermod -aG render,video $USER, then log in again"
 TRY = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+LOADER = "pip install 'pipeall[opencl]'"
 LIMIT_S = 30.0  # to load a library
 
 
@@ -51,7 +52,7 @@ def opencl(machine: Machine, section: Section) -> None:
     nodes = _nodes(machine, section)
     libraries = _drivers(machine, section)
     _libmali(machine, section, libraries)
-    _package(section)
+    _package(section, wanted=bool(gpu or nodes or libraries))
     if not machine.live:
         section.fact("devices", "not asked: these are files of another machine")
         usable = any("mali" in library.lower() or "rusticl" in library.lower() for library in libraries)
@@ -185,9 +186,13 @@ def _libmali(machine: Machine, section: Section, libraries: list[str]) -> None:
         )
 
 
-def _package(section: Section) -> None:
+def _package(section: Section, wanted: bool) -> None:
+    """``wanted``: there is a GPU or a driver that the loader would find."""
     if find_spec("pyopencl") is None:
-        section.fault("no OpenCL loader: pyopencl is not installed", "pip install 'pipeall[opencl]'")
+        if wanted:
+            section.fault("no OpenCL loader: pyopencl is not installed", LOADER)
+        else:
+            section.fact("OpenCL loader", f"none, and no GPU that would need one ({LOADER})")
 
 
 def _devices(section: Section) -> bool:

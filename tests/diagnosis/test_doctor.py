@@ -238,10 +238,14 @@ def only(found, pattern):
     return fault
 
 
-def test_no_loader(monkeypatch):
+def test_no_loader(tmp_path, monkeypatch):
+    """A fault where something would need it."""
     find = importlib.util.find_spec
     monkeypatch.setattr(opencl, "find_spec", lambda name: None if name == "pyopencl" else find(name))
-    assert only(quick(), "no OpenCL loader: pyopencl").remedy == "pip install 'pipeall[opencl]'"
+    fault = only(looked_at(tmp_path, MALI), "no OpenCL loader: pyopencl")
+    assert fault.remedy == "pip install 'pipeall[opencl]'"
+    found = doctor(root=board(tmp_path / "without"))
+    assert found.ok and "OpenCL loader: none, and no GPU" in str(found)
 
 
 def test_a_file_here_that_names_a_missing_library(tmp_path, monkeypatch):
