@@ -37,7 +37,7 @@ def checked(cluster: Cluster) -> Kernels:
 
 
 def wrong_on(cluster: Cluster) -> tuple[str, ...]:
-    """The kernels that are left out on a cluster; the first call on a core type takes some 20 ms, and warns of each.
+    """The kernels that are left out on a cluster; the first call on a core type takes some 30 ms, and warns of each.
 
     Cores whose instruction sets this machine lacks, those of a recorded board, are not checked.
     """
