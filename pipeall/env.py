@@ -7,7 +7,7 @@ from typing import NamedTuple
 from .errors import ArgumentError
 
 # Instruction sets with kernels of their own; of each architecture the best first, the portable one last.
-ISAS = ("vnni", "vbmi", "avx512", "avxvnni", "avx2", "i8mm", "dotprod", "asimdhp", "neon", "ref")
+ISAS = ("vnni", "vbmi", "avx512", "avxvnni", "avx2", "i8mm", "bf16", "dotprod", "asimdhp", "neon", "ref")
 
 
 NO_HOME = Path(os.devnull, "no-home-folder")

@@ -169,7 +169,8 @@ class Lowered:
     done them, those after where the next stage does them; the tensors that cross there lie in the slot, behind those of
     the cut before. Without floating cuts that is all steps (last_early is None).
 
-    ``float32`` are nodes that stay in single precision, though all else is computed in half (``keep_float32``).
+    ``float32`` are layers that stay in single precision, though all else is computed in half: those that
+    ``keep_float32`` names, and heads.
 
     ``strips`` say how some of the steps are computed in parts; what lies behind LOCAL in these steps has no memory.
 

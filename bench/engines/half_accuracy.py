@@ -14,7 +14,8 @@ With --max-error some layers stay in float32, so that the network errs by that m
 TRIED pictures of the folder that it is not judged on.
 
 ROOT is an arm64 root (tests/arm64/setup). The package is built for aarch64 from a copy of this tree unless TREE holds a
-build, and runs under qemu-aarch64, one thread, its algorithms chosen by the model. Needs onnxruntime and Pillow.
+build, and runs under qemu-aarch64, one thread, its algorithms chosen by the model. With ``--cpu ref`` it runs here, by
+its reference kernels, in any precision. Needs onnxruntime and Pillow.
 """
 
 import argparse
@@ -49,6 +50,7 @@ TIE = 0.01
 TRIED = 2
 EVERY = 10_000  # more boxes than a decoder finds
 PARTS = {"cortex-a55": "0xd05", "cortex-a76": "0xd0b"}
+HERE = "ref"
 CPUINFO = "processor : {core}\nFeatures : fp asimd asimdhp asimddp\nCPU implementer : 0x41\nCPU part : {part}\n\n"
 RUNNER = """
 import pickle, sys
@@ -84,11 +86,14 @@ def emulated(
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "given").write_bytes(pickle.dumps((graph, tried, frames)))  # this Python has no onnx
         Path(folder, "proc").mkdir()
-        cores = [CPUINFO.format(core=core, part=PARTS[options.cpu]) for core in sorted(os.sched_getaffinity(0))]
+        cores = [CPUINFO.format(core=core, part=PARTS.get(options.cpu)) for core in sorted(os.sched_getaffinity(0))]
         Path(folder, "proc", "cpuinfo").write_text("".join(cores))
         settings = {"QEMU_CPU": options.cpu, "PIPEALL_TUNE": "off", "PIPEALL_SYSFS": folder}
         settings |= {"PIPEALL_ARM64_ROOT": str(options.root)}
-        command = [str(REPOSITORY / "tests/arm64/python"), "-c", RUNNER, folder, options.unit, str(options.max_error)]
+        python = str(REPOSITORY / "tests/arm64/python")
+        if options.cpu == HERE:
+            settings, python = {"PIPEALL_ISA": "ref", "PIPEALL_TUNE": "off"}, sys.executable
+        command = [python, "-c", RUNNER, folder, options.unit, str(options.max_error)]
         done = subprocess.run(command, cwd=tree, env=os.environ | settings, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{graph.name}: {(done.stdout + done.stderr)[-1000:]}")
@@ -163,12 +168,13 @@ def nearest(box: tasks.Box, others: Sequence[tasks.Box]) -> tasks.Box | None:
 def main() -> None:
     options = parser(__doc__, "root", networks=(*CLASSIFIERS, *DETECTORS))
     options.add_argument("--build", type=lambda text: Path(text).resolve(), metavar="TREE", help="built for aarch64")
-    options.add_argument("--cpu", default="cortex-a76", choices=PARTS, help="the core; default %(default)s")
+    options.add_argument("--cpu", default="cortex-a76", choices=(*PARTS, HERE), help="the core; default %(default)s")
     options.add_argument("--unit", default="big@fp16")
     options.add_argument("--max-error", type=float, help="as a share of an output's largest value; default any")
     options = options.parse_args()
     with tempfile.TemporaryDirectory() as scratch, Record(options, *COLUMNS) as record:
-        tree = options.build or built(Path(scratch, "tree"), options.root)
+        here = REPOSITORY if options.cpu == HERE else None
+        tree = options.build or here or built(Path(scratch, "tree"), options.root)
         for name in options.networks:
             record.add(*(classifier if name in CLASSIFIERS else detector)(name, options, tree))
 

@@ -34,7 +34,8 @@ for component in board.components.values():
     kernels = checked(component.device.cluster)
     assert wrong_on(component.device.cluster) == ()
     halves = "asimdhp" in component.device.cluster.isas
-    native = [name for (_, type_), name in kernels.items() if halves or not type_.endswith(("f16", "f16acc"))]
+    lacking = ("bf16w",) * ("bf16" not in component.device.cluster.isas) + ("f16", "f16acc") * (not halves)
+    native = [name for (_, type_), name in kernels.items() if not type_.endswith(lacking)]
     assert not any("_ref" in name for name in native), kernels
     assert sys.argv[1] in kernels["gemm", "s8"], kernels
 for precision in map(str.strip, sys.stdin):
@@ -78,10 +79,10 @@ def tree(tmp_path_factory) -> Path:
 CORES = {  # core -> what /proc/cpuinfo says of it, and the GEMM kernel of integers that it then takes
     "cortex-a53": ("fp asimd", "_neon"),
     "cortex-a76": ("fp asimd asimdhp asimddp", "_dotprod"),
-    "max": ("fp asimd asimdhp asimddp i8mm", "_i8mm"),
+    "max": ("fp asimd asimdhp asimddp i8mm bf16", "_i8mm"),
 }
 # of an instruction set's name, to what /proc/cpuinfo calls it
-EXTENSIONS = {"asimdhp": "asimdhp", "dotprod": "asimddp", "i8mm": "i8mm"}
+EXTENSIONS = {"asimdhp": "asimdhp", "dotprod": "asimddp", "i8mm": "i8mm", "bf16": "bf16"}
 
 
 def features(tree: Path, cpu: str) -> str:
@@ -99,7 +100,7 @@ OTHER = (  # plain C, and vectors that others test
     " strided_rows tiling_kernels"
 )
 INTEGERS = "s8_vectors first_layers_s8"
-HALVES = "halves silu f16_steps half_convolutions gemv_halves"
+HALVES = "bfloats halves silu f16_steps half_convolutions gemv_halves"
 REFERENCE = ("_ref_", "ref-", "ref]")  # in the ids of tests of kernels in plain C: those run on the host
 
 
@@ -205,14 +206,16 @@ def test_detector_in_two_stages(two_stages, data_dir):
     assert edge_networks.error({graph.outputs[0].name: y}, run_graph(graph, inputs)) <= edge_networks.LIMIT
 
 
-@pytest.mark.parametrize("cpu", ["cortex-a76", "max"])
-def test_halves_in_two_stages(two_stages, cpu):
-    """SqueezeNet's probabilities, by sums in half precision."""
+@pytest.mark.parametrize(
+    ("cpu", "precision", "most"), [("cortex-a76", "@fp16", 0.01), ("max", "@fp16", 0.01), ("max", "@bf16", 8 * 0.01)]
+)
+def test_halves_in_two_stages(two_stages, cpu, precision, most):
+    """SqueezeNet's probabilities, by sums in half precision, and by products of bfloat16: 8 bits instead of 11."""
     graph = zoo_net("squeezenet")
     inputs = inputs_of(graph)
-    y = two_stages(graph, inputs["data"], cpu, "@fp16")
+    y = two_stages(graph, inputs["data"], cpu, precision)
     (expected,) = run_graph(graph, inputs).values()
-    assert 0 < np.abs(y - expected).max() <= 0.01 * expected.max()
+    assert 0 < np.abs(y - expected).max() <= most * expected.max()
 
 
 def test_a_detector_on_halves(two_stages, data_dir):

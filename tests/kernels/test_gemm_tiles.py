@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from rounding import bfloats
 
 from pipeall._kernels.cpu import cluster, kernels
 from pipeall._kernels.cpu.table import ROWS
@@ -45,7 +46,31 @@ def aligned(values):
     return copy
 
 
-GEMM_OF_FLOATS = (("gemm", "f32"), ("gemv", "f32"), ("gemv", "f32_f16w"), ("gemv", "f32_f16w_f16acc"))
+def panel(b, row):
+    """(taps, k, NR) as the kernel reads it: of KR > 1 as bits of bfloat16, k filled up with zeros."""
+    if row.kr == 1:
+        return b
+    taps, k, nr = b.shape
+    filled = np.zeros((taps, -(-k // row.kr), row.kr, nr), np.float32)
+    filled.reshape(taps, -1, nr)[:, :k] = b
+    return (filled.transpose(0, 1, 3, 2).copy().view(np.uint32) >> 16).astype(np.uint16)
+
+
+def operands(row, random, *shapes):
+    """Random a and b as a kernel multiplies them, weights rounded as the driver packs them."""
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in shapes)
+    if row.type == "f32_bf16w":
+        b = bfloats(b)
+    elif row.type != "f32":
+        b = (b * 10.0 ** random.uniform(-7, 3, b.shape)).astype(np.float16)  # subnormal ones, too
+    if row.type == "f32_f16w_f16acc":
+        a *= np.float32(0.1)  # no sum is infinite
+    return a, b
+
+
+GEMM_OF_FLOATS = (
+    ("gemm", "f32"), ("gemm", "f32_bf16w"), ("gemv", "f32"), ("gemv", "f32_f16w"), ("gemv", "f32_f16w_f16acc")
+)  # fmt: skip
 # "gemm", "f16": native/kernels_f16.c
 TILED = [row for row in ROWS if (row.op, row.type) in GEMM_OF_FLOATS]
 
@@ -54,7 +79,9 @@ TILED = [row for row in ROWS if (row.op, row.type) in GEMM_OF_FLOATS]
 def test_every_tile(row):
     """Against float64, within (terms + 2) u sum|a b|; one or two k blocks, up to three tiles, a residual or none.
 
-    Products of halves: u is that of halves, and a product, and what a rounds to, may be one of the smallest of them.
+    Products of bfloat16: of a and b rounded to it, 2 u, for two products are added with one rounding to odd, then to
+    the sum with another. Products of halves: u is that of halves, and a product, and what a rounds to, may be one of
+    the smallest of them.
     """
     if row.isa not in cluster.detect()[0].isas:
         pytest.skip(f"this CPU lacks {row.isa}")
@@ -67,12 +94,7 @@ def test_every_tile(row):
         k = (3, 8, 21)[(m + 2 * n) % 3]  # below, at and above what a kernel takes at a time
         taps, far = (1, 1) if n % 4 == 0 else (3, 0)
         residual, blocks = bool((m + n) % 2), 1 + (m + n) // 2 % 2
-        a = random.standard_normal((blocks, taps, m, offset + k)).astype(np.float32)
-        b = random.standard_normal((blocks, taps, k, row.nr)).astype(np.float32)
-        if row.type != "f32":
-            b = (b * 10.0 ** random.uniform(-7, 3, b.shape)).astype(np.float16)  # subnormal ones, too
-        if row.type == "f32_f16w_f16acc":
-            a *= np.float32(0.1)  # no sum is infinite
+        a, b = operands(row, random, (blocks, taps, m, offset + k), (blocks, taps, k, row.nr))
         bias = random.standard_normal(row.nr).astype(np.float32)
         memory, c = guarded(m, n, n + 5, np.nan)
         _, r = guarded(m, n, n + 3, random.standard_normal((m, n)))
@@ -83,7 +105,7 @@ def test_every_tile(row):
             for tile, size in enumerate(sizes):
                 first = sum(sizes[:tile])
                 rows[tile, :, :size] = [[a[block, t, first + i].ctypes.data for i in range(size)] for t in range(taps)]
-            packed, start = aligned(b[block]), aligned(bias)
+            packed, start = aligned(panel(b[block], row)), aligned(bias)
             kernel(
                 ctypes.byref(
                     GemmArgs(
@@ -96,10 +118,12 @@ def test_every_tile(row):
                 )
             )  # fmt: skip
         x, w = a[..., offset:].astype(np.float64), b[..., :n].astype(np.float64)
+        if row.type == "f32_bf16w":
+            x = bfloats(a[..., offset:]).astype(np.float64)
         expected = np.einsum("stik,stkj->ij", x, w) + bias[:n] + (r if residual else 0)
         size = np.einsum("stik,stkj->ij", abs(x), abs(w)) + abs(bias[:n]) + (abs(r) if residual else 0)
         error = np.abs(c - np.clip(expected, lo, hi))
-        allowed = (blocks * taps * k + 4) * U * size
+        allowed = (blocks * taps * k + 4) * U * size * (2 if row.type == "f32_bf16w" else 1)
         if row.type == "f32_f16w_f16acc":
             allowed += ((1 + HALF_U) ** (k + 2) - 1) * size + LEAST * blocks * taps * k * (2 + abs(w).max())
         assert (error <= allowed).all(), f"m {m}, n {n}: error {error.max()}"

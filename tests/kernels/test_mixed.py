@@ -100,5 +100,7 @@ def test_half_precision_arithmetic_is_refused_by_name(board):
     device = replace(device, cluster=replace(device.cluster, isas=("dotprod", "neon", "ref")))
     with pytest.raises(DeviceError, match="expected cores with asimdhp for fp16, got dotprod, neon, ref; mixed keeps"):
         device.with_precision("fp16")
-    with pytest.raises(ArgumentError, match="expected fp32, fp16, int8, mixed, got 'fp8'"):
+    with pytest.raises(DeviceError, match="expected cores with bf16 for bf16, got dotprod, neon, ref"):
+        device.with_precision("bf16")
+    with pytest.raises(ArgumentError, match="expected fp32, fp16, bf16, int8, mixed, got 'fp8'"):
         device.with_precision("fp8")

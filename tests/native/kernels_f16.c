@@ -23,6 +23,7 @@ typedef struct row {
 #define PA_ROW_f32(...)
 #define PA_ROW_f32_f16w(...)
 #define PA_ROW_f32_f16w_f16acc(...)
+#define PA_ROW_f32_bf16w(...)
 #define PA_ROW_s8(...)
 #define PA_ROW_f16(op, name, isa, mr, nr) extern __attribute__((weak)) __typeof__(*(pa_##op##_f16_fn)0) pa_##name;
 #include "_kernels/cpu/kernels.inc"

@@ -21,6 +21,7 @@ typedef struct row {
 #define PA_ROW_f32(...)
 #define PA_ROW_f32_f16w(...)
 #define PA_ROW_f32_f16w_f16acc(...)
+#define PA_ROW_f32_bf16w(...)
 #define PA_ROW_f16(...)
 #define PA_ROW_s8(op, type, name, ...) extern __typeof__(*(pa_##op##_##type##_fn)0) pa_##name;
 #include "_kernels/cpu/kernels.inc"

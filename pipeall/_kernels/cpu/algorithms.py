@@ -3,6 +3,7 @@
 gemm             indirect GEMM: any convolution
 half-gemm        the same of one pixel, with weights kept in half precision: half of the bytes to read; only where asked
 gemv-halves      the same with products of halves, in sums of HALF_ROW of them; only where all is computed in halves
+bf16-gemm        the GEMM with products of bfloat16 and sums of floats: any convolution of floats; only where asked
 direct           a vector of outputs of several groups: for groups too narrow for a panel of the GEMM (depthwise.c)
 strassen         seven products of quarters of the matrices, not eight: for 1x1 kernels
 winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 taps of stride and dilation 1
@@ -33,7 +34,7 @@ class Algorithm:
     lazy  Winograd's taps are transformed in every frame
     """
 
-    kind: Literal["gemm", "half-gemm", "gemv-halves", "direct", "strassen", "winograd"]
+    kind: Literal["gemm", "half-gemm", "gemv-halves", "bf16-gemm", "direct", "strassen", "winograd"]
     m: int = 0
     lazy: bool = False
 
@@ -47,7 +48,7 @@ class Algorithm:
 
     def products(self, step) -> int:
         """Multiply-adds of a convolution without what its transforms, pads and panels add."""
-        if self.kind in ("gemm", "half-gemm", "gemv-halves", "direct"):
+        if self.kind in ("gemm", "half-gemm", "gemv-halves", "bf16-gemm", "direct"):
             return filters(step, 1) * prod(step.params["kernel"]) * step.dst.h * step.dst.w
         if self.kind == "strassen":
             return 7 * pairs(step) * filters(step, 1) // 4
@@ -61,6 +62,7 @@ class Algorithm:
 
 GEMM, DIRECT, STRASSEN = Algorithm("gemm"), Algorithm("direct"), Algorithm("strassen")
 HALF_GEMM, GEMV_HALVES = Algorithm("half-gemm"), Algorithm("gemv-halves")
+BF16_GEMM = Algorithm("bf16-gemm")
 HALVED = (HALF_GEMM, GEMV_HALVES)  # what keeps weights of float32 tensors as halves
 HALF_MAX = 65504  # of a weight in half precision
 HALF_SUM = 128  # products of a sum in half precision (kernels_f16.h: PA_F16_BLOCK)
@@ -79,6 +81,8 @@ MANY_WEIGHTS = 2**18  # bytes: fewer stay in a core's caches from one frame of a
 STRASSEN_COLUMNS = 64  # output channels are a multiple of it: two panels of the widest GEMM kernel
 # Multiply-adds of integers, by the instruction set of their GEMM, that take as long as one of floats; kernels' heads.
 INTEGERS = {"neon": 1.7, "dotprod": 4, "i8mm": 8, "avx2": 1.4, "avx512": 1.4, "avxvnni": 4, "vnni": 4, "ref": 1}
+# Products of bfloat16 that take as long as one of floats, and NR of their GEMM (gemm_f32_bf16w_bf16.c)
+BFLOATS, BFLOAT_NR = 2.8, 16
 CONVERT = 5  # of an integer to a float, or back
 
 
@@ -186,6 +190,19 @@ def sensible(step, nr: int, isa: str, integers: str = "ref") -> tuple[Algorithm,
     return tuple(way for way in ways if way == GEMM or work(step, way, nr, isa, integers) < most)
 
 
+def possible(step) -> tuple[Algorithm, ...]:
+    """The candidates, and what rounds all operands of a convolution of floats: the precision bf16 alone takes it."""
+    ways = candidates(step)
+    return (*ways, BF16_GEMM) if ways and step.src[0].dtype == step.dst.dtype == "float32" else ways
+
+
+def bfloated(step, algorithm: Algorithm | None, nr: int, isa: str, integers: str = "ref") -> Algorithm | None:
+    """The GEMM of bfloat16 in an algorithm's place where the model, as of ``sensible``, sees it ahead."""
+    if algorithm is None or BF16_GEMM not in possible(step):
+        return algorithm
+    return min(algorithm, BF16_GEMM, key=lambda way: work(step, way, nr, isa, integers))
+
+
 def halved(step, algorithm: Algorithm | None, way: Algorithm) -> Algorithm | None:
     """One of HALVED in the place of the GEMM of one pixel; ``algorithm`` where weights are beyond half precision."""
     if algorithm != GEMM or way not in candidates(step):
@@ -203,12 +220,14 @@ def work(step, algorithm: Algorithm, nr: int, isa: str, integers: str = "ref") -
     costs = COSTS[isa]
     per_weight = weight_bytes(step, algorithm) * costs.per_weight_byte
     whole, products = step.src[0].dtype == "int8", 2 if step.dst.dtype == "float16" else 1
-    if algorithm == GEMM and step.src[0].dtype == "float32":
+    if algorithm == BF16_GEMM:
+        nr, products = BFLOAT_NR, BFLOATS
+    if algorithm in (GEMM, BF16_GEMM) and step.src[0].dtype == "float32":
         step = folded(step, fold(step, nr))
     taps = step.params["kernel"][0] * step.params["kernel"][1]
     if algorithm == GEMM and whole:
         return filters(step, 1) * taps * (step.dst.h * step.dst.w / INTEGERS[integers] + per_weight)
-    if algorithm == GEMM:
+    if algorithm in (GEMM, BF16_GEMM):
         return filters(step, min(nr, LANES)) * taps * (step.dst.h * step.dst.w / products + per_weight)
     if algorithm == DIRECT:
         vectors = vector_filters(step, costs.lanes)
@@ -242,7 +261,7 @@ def points_bytes(step, algorithm: Algorithm, nr: int) -> int:
 
 def weight_bytes(step, algorithm: Algorithm) -> int:
     """Of one as it is kept."""
-    stored = {GEMM: step.src[0].dtype} | dict.fromkeys(HALVED, "float16")
+    stored = {GEMM: step.src[0].dtype} | dict.fromkeys((*HALVED, BF16_GEMM), "float16")
     rest = "float16" if step.dst.dtype == "float16" else "float32"
     return item_bytes(stored.get(algorithm, rest))
 

@@ -99,7 +99,13 @@ CORE_TYPES = tuple(dict.fromkeys((*EFFICIENT.values(), *X86_CORES, X86, *ARM_COR
 UNKNOWN = "unknown"
 
 # Instruction sets and the features that they need, as /proc/cpuinfo names them, fastest first.
-ARM_ISAS = {"i8mm": {"i8mm"}, "dotprod": {"asimddp"}, "asimdhp": {"asimdhp"}, "neon": set()}  # every aarch64 has NEON
+ARM_ISAS = {
+    "i8mm": {"i8mm"},
+    "bf16": {"bf16"},
+    "dotprod": {"asimddp"},
+    "asimdhp": {"asimdhp"},
+    "neon": set(),  # every aarch64 has NEON
+}
 AVX512, AVX2 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, {"avx2", "fma", "f16c"}
 X86_ISAS = {
     "vnni": AVX512 | {"avx512_vnni"},

@@ -50,11 +50,12 @@ const pa_feature *pa_features(void)
 /* Source: Linux arch/arm64/include/uapi/asm/hwcap.h. */
 const pa_feature *pa_features(void)
 {
-    static pa_feature features[] = {{"asimdhp", 0}, {"asimddp", 0}, {"i8mm", 0}, {NULL, 0}};
+    static pa_feature features[] = {{"asimdhp", 0}, {"asimddp", 0}, {"i8mm", 0}, {"bf16", 0}, {NULL, 0}};
     const unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
     features[0].present = first >> 10 & 1;
     features[1].present = first >> 20 & 1;
     features[2].present = second >> 13 & 1;
+    features[3].present = second >> 14 & 1;
     return features;
 }
 

@@ -122,6 +122,7 @@ cdef extern from "drivers/divide.h" nogil:
     pa_chunk_size pa_divide(const pa_product *, int threads)
 
 cdef extern from "drivers/conv.h" nogil:
+    enum: PA_WEIGHTS_F32, PA_WEIGHTS_F16, PA_WEIGHTS_BF16
     ctypedef struct pa_conv_op:
         pa_view src, dst, residual
         int32_t has_residual
@@ -131,13 +132,14 @@ cdef extern from "drivers/conv.h" nogil:
         const pa_kernel_row *kernel
         const pa_kernel_row *silu
         const void *weight
-        int32_t f16_weights
+        int32_t weight_type
         const void *bias
         const void *zero
         int64_t kc
         int32_t tap_rows
         int64_t scratch_bytes
     void pa_conv_plan(pa_conv_op *, int threads)
+    int64_t pa_conv_packed_elements(const pa_conv_op *, int64_t)
     void pa_conv_step(const void *, void *const *, void *, pa_team *)
     void pa_conv_pack(const pa_conv_op *, int64_t, const void *, const void *, void *, void *)
 

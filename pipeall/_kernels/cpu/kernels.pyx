@@ -19,7 +19,9 @@ import numpy as np
 
 from ...errors import ArgumentError, DeviceError
 from ...steps import CONSTANT, PIXEL_KINDS, TYPES, is_depthwise, item_bytes
-from .algorithms import DIRECT, GEMM, GEMV_HALVES, HALVED, STRASSEN, candidates, makes_reals, reads_many_weights, tile
+from .algorithms import (
+    BF16_GEMM, DIRECT, GEMM, GEMV_HALVES, HALVED, STRASSEN, makes_reals, possible, reads_many_weights, tile,
+)
 from .cores import pinnable
 from .pack_pixels import KC, fold, folded, folded_weights
 from .space_to_depth import phased, phased_weight, phases_of
@@ -352,14 +354,14 @@ cdef class CpuProgram:
     def add(self, step, algorithm=None):
         """Appends a step (``steps.Step``); raises ArgumentError naming the node where it does not fit.
 
-        ``algorithm`` is one of ``algorithms.candidates(step)``, for a convolution; by default the first.
+        ``algorithm`` is one of ``algorithms.possible(step)``, for a convolution; by default the first.
         """
         build = BUILDERS.get(step.kind)
         if build is None:
             raise DeviceError(f"step {step.node}: the CPU has no kernel for {step.kind}")
         counts = OPERANDS.get(step.kind, (1,))
         self.check(len(step.src) in counts, step, f"{' or '.join(map(str, counts))} operands", len(step.src))
-        ways = candidates(step)
+        ways = possible(step)
         if algorithm is not None:
             expected = f"one of {', '.join(map(str, ways))}" if ways else "no algorithm"
             self.check(algorithm in ways, step, expected, algorithm)

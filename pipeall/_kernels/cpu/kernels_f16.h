@@ -45,6 +45,12 @@ typedef void (*pa_gemm_f16_fn)(const pa_gemm_f16_args *);
 typedef pa_gemm_f32_fn pa_gemv_f32_f16w_f16acc_fn;
 enum { PA_F16_GEMV_BLOCK = 32 };
 
+/* As pa_gemm_f32_fn, of products of bfloat16, whose sums are floats: A is rounded to it as it is read, to nearest, ties to
+ * even; b and next point to weights of it, KR of a column together, with zeros behind the last k of a tap. Of a row of A nothing
+ * is read beyond its k. Two products may be added before they are added to the sum, each of the two additions within 2^-23 of
+ * its result, and what is smaller than 2^-126 may become 0: so FEAT_BF16 of Arm computes. */
+typedef pa_gemm_f32_fn pa_gemm_f32_bf16w_fn;
+
 /* As pa_winograd_input_args, of halves; d' is PA_F16_WINOGRAD(n) times as large, half of it or a quarter from each dimension,
  * so that nothing on the way is more than twice as large as d: the points of the taps are by as much larger. These are
  * transformed as floats. Tiles are of n = 4 or 6 points. */

@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 
 from ...picture import Picture, described, example
-from .algorithms import DIRECT, GEMM, GEMV_HALVES, HALF_GEMM, STRASSEN, Algorithm
+from .algorithms import BF16_GEMM, DIRECT, GEMM, GEMV_HALVES, HALF_GEMM, STRASSEN, Algorithm
 from .self_check_steps import Steps
 
 Key = tuple[str, str]  # op and element type of kernels.inc
@@ -69,10 +69,19 @@ def conv(steps, x, out, kernel, *, stride=1, groups=1, algorithm=None, residual=
 # ---- convolutions of floats ----
 
 
+def products(steps, algorithm):
+    conv(steps, steps.whole(1, 29, 17), 71, 1, algorithm=algorithm, residual=True)
+    conv(steps, steps.whole(4, 5, 75, most=1), 41, 3, algorithm=algorithm, most=1)  # of several blocks of a sum
+
+
 @case("gemm")
 def gemm(steps):
-    conv(steps, steps.whole(1, 29, 17), 71, 1, algorithm=GEMM, residual=True)
-    conv(steps, steps.whole(4, 5, 75, most=1), 41, 3, algorithm=GEMM, most=1)  # of several blocks of a sum
+    products(steps, GEMM)
+
+
+@case("gemm f32_bf16w")
+def gemm_of_bfloats(steps):
+    products(steps, BF16_GEMM)
 
 
 @case("gemv", "gemv f32_f16w", "gemv f32_f16w_f16acc")

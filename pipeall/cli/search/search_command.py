@@ -60,7 +60,7 @@ PLAN_S = 1.0  # that each plan runs, unless it is said
     show_default=True,
     help="latency: of one frame at a time.",
 )
-@click.option("--precisions", type=Precisions(), help="Run each stage in the fastest of these: fp32,fp16,int8,mixed.")
+@click.option("--precisions", type=Precisions(), help="Run each stage in the fastest of: fp32,fp16,bf16,int8,mixed.")
 @click.option("--max-error", type=click.FloatRange(0), help="With --precisions: relative error of the outputs.")
 @click.option(
     "--clocks", is_flag=True, help="With energy: choose the components' clocks too, of a model that has them."

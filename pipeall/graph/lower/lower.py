@@ -12,7 +12,7 @@ from ..ir import Graph
 from ..memory import lifetimes
 from ..partition import Border
 from ..passes.dequantize import dequantized_between
-from ..passes.fp16 import fp16_between, kept_float32
+from ..passes.fp16 import fp16_between, heads, kept_float32
 from .lower_ops import emit, writes
 from .lowering import Lowering
 from .tiling import Cache
@@ -51,7 +51,8 @@ def lower(
         graph, moved = fp16_between(graph, moved)
     first_late, last_early = (moved[inner.index(border)] if border else None for border in (first_late, last_early))
     lowered = Lowering(graph, emit, writes, silu=silu).lowered(first_late, last_early, cache)
-    return replace(lowered, source=source, float32=kept_float32(graph) if fp16 else frozenset())
+    kept = kept_float32(graph)  # of halves, heads stay floats by the pass
+    return replace(lowered, source=source, float32=kept if fp16 else kept | heads(graph))
 
 
 def storages(graph: Graph) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:

@@ -70,6 +70,31 @@ def kept_float32(graph: Graph) -> frozenset[str]:
     return frozenset(names)
 
 
+def heads(graph: Graph) -> frozenset[str]:
+    """Layers of more than one pixel that neither a layer nor an average follows: their rounding is the answer's."""
+    followed = _followed(graph)
+    return frozenset(
+        n.name for n in graph.nodes if has(n.op, Trait.WEIGHTS) and n.output not in followed and _pixels(graph, n) > 1
+    )
+
+
+def _followed(graph: Graph) -> set[str]:
+    """Tensors that a layer or an average reads, or that it reads something made of; and all that cross to a part behind
+    this one, of which that is not known."""
+    outputs, leaves = ({tensor.name for tensor in each} for each in (graph.leaving, graph.leaves))
+    found = outputs - leaves if graph.transmits else set()
+    for node in reversed(graph.nodes):
+        average = node.op == "avgpool" or (node.op == "reduce" and node.attrs["how"] == "mean")
+        if has(node.op, Trait.WEIGHTS) or average or node.output in found:
+            found.update(node.inputs)
+    return found
+
+
+def _pixels(graph: Graph, layer: Node) -> int:
+    shape = graph.tensors[layer.output].shape
+    return shape[0] * prod(shape[2:]) if layer.op != "fc" else prod(shape[:-1])
+
+
 def fp16_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph, tuple[Border, ...]]:
     """The graph with float16 tensors, and where cuts inside lie then, in the order of their nodes; itself where it has
     no layer that computes with halves."""
@@ -95,7 +120,7 @@ class _Fp16Graph(GraphBuilder):
 
     def _choose(self) -> set[str]:
         """By their outputs: layers, pooling of their outputs, and what lies between them."""
-        followed = self._followed()
+        followed = _followed(self.source)
         layers = {n.output for n in self.source.nodes if n.output in followed and self._is_layer(n)}
         wanted = set(layers)  # what leads to a layer, of halves or not, by ops that halves do for
         read: dict[str, list[Node]] = {}
@@ -113,17 +138,6 @@ class _Fp16Graph(GraphBuilder):
                     chosen.add(node.output)
         return chosen
 
-    def _followed(self) -> set[str]:
-        """Tensors that a layer or an average reads, or that it reads something made of; and all that cross to a part
-        behind this one, of which that is not known."""
-        outputs, leaves = ({tensor.name for tensor in each} for each in (self.source.leaving, self.source.leaves))
-        float_names = outputs - leaves if self.source.transmits else set()
-        for node in reversed(self.source.nodes):
-            average = node.op == "avgpool" or (node.op == "reduce" and node.attrs["how"] == "mean")
-            if has(node.op, Trait.WEIGHTS) or average or node.output in float_names:
-                float_names.update(node.inputs)
-        return float_names
-
     def _is_float32(self, node: Node) -> bool:
         """Whether all that a node computes with is float32."""
         tensors = [self.source.tensors[name] for name in (*node.inputs, node.output) if name in self.source.tensors]
@@ -133,11 +147,10 @@ class _Fp16Graph(GraphBuilder):
         """Whether a layer computes more than one pixel, with weights and a bias that half precision holds, and may."""
         if node.name in self.kept or not has(node.op, Trait.WEIGHTS):
             return False
-        out, constants = self.source.tensors[node.output].shape, self.source.constants
-        pixels = out[0] * prod(out[2:]) if node.op != "fc" else prod(out[:-1])
+        constants = self.source.constants
         numbers = [constants[name] for name in node.inputs[1:] if name in constants]
         held = node.inputs[1] in constants and all(np.abs(array).max() <= MOST for array in numbers)
-        return self._is_float32(node) and pixels > 1 and held
+        return self._is_float32(node) and _pixels(self.source, node) > 1 and held
 
     def _does_for(self, node: Node) -> bool:
         """Whether what a node does, it may do to halves."""

@@ -29,7 +29,7 @@ from .precision import allowed_precisions
 from .trial import random_frame
 
 LEAST = 20  # frames that count
-PRECISIONS = ("fp32", "fp16", "int8", "mixed")
+PRECISIONS = ("fp32", "fp16", "bf16", "int8", "mixed")
 FIGURES = ("p50_ms", "p90_ms", "p99_ms", "first_ms", "peak_bytes", "mean_bytes")
 
 

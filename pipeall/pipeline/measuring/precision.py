@@ -88,8 +88,8 @@ def mixed_precision(
     """
     board = board or Board.detect(gpu=False)
     single = Unit.parse(unit).component
-    if not board.component(unit).device.fp16:
-        raise ArgumentError(f"unit {unit!r}: expected a CPU component in fp16, such as big@fp16")
+    if not (board.component(unit).device.fp16 or Unit.parse(unit).precision == "bf16"):
+        raise ArgumentError(f"unit {unit!r}: expected a CPU component in fp16 or bf16, such as big@fp16")
     if not frames:
         raise ArgumentError("frames: expected at least one")
     reference = _run(graph, frames, single, board)
@@ -151,7 +151,7 @@ def allowed_precisions(
     units
         Without a precision, such as ["big", "littlex2", "gpu"].
     precisions
-        Of "fp32", "fp16", "int8" and "mixed".
+        Of "fp32", "fp16", "bf16", "int8" and "mixed".
     board
         Default ``Board.detect()``.
     frames

@@ -41,13 +41,14 @@ class Traits:
     all: bool = False
 
 
+CPU_PRECISIONS = ("fp32", "fp16", "bf16", "int8", "mixed")
 COMPONENTS: dict[str, Traits] = {  # name, whose first letter stands for it in plans
-    "big": Traits("cpu", cores=True, batch=4, precisions=("fp32", "fp16", "int8", "mixed")),
-    "mid": Traits("cpu", cores=True, batch=4, precisions=("fp32", "fp16", "int8", "mixed"), several=True),
-    "little": Traits("cpu", cores=True, batch=4, precisions=("fp32", "fp16", "int8", "mixed")),
+    "big": Traits("cpu", cores=True, batch=4, precisions=CPU_PRECISIONS),
+    "mid": Traits("cpu", cores=True, batch=4, precisions=CPU_PRECISIONS, several=True),
+    "little": Traits("cpu", cores=True, batch=4, precisions=CPU_PRECISIONS),
     "gpu": Traits("opencl", precisions=("fp16", "mixed"), several=True, neighbours=False),
     "npu": Traits("npu", several=True),
-    "cpu": Traits("cpu", cores=True, batch=4, precisions=("fp32", "fp16", "int8", "mixed"), all=True),
+    "cpu": Traits("cpu", cores=True, batch=4, precisions=CPU_PRECISIONS, all=True),
 }
 PLUG_INS = "pipeall.devices"  # entry points: each gives a dict like COMPONENTS
 

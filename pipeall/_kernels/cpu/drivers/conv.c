@@ -25,6 +25,12 @@ enum {
     FAR = 1 << 20, /* an input of more floats, 4 MB, is not in a core's caches */
 };
 
+/* k of a tap as it is packed. */
+static int64_t depth_of(const pa_conv_op *p) { return round_up(k_of(p), p->kernel->kr); }
+
+/* Of a packed weight. */
+static int64_t weight_bytes(const pa_conv_op *p) { return p->weight_type == PA_WEIGHTS_F32 ? sizeof(float) : sizeof(uint16_t); }
+
 static int is_f16(const pa_conv_op *p) { return p->item_bytes == sizeof(uint16_t); }
 
 /* A chunk's scratch: of halves the sums of long layers, then what indirection.h has. */
@@ -35,10 +41,12 @@ static int64_t sums_bytes(const pa_conv_op *p) {
 
 static void multiply_f32(const context *ctx, const chunk *t, const pa_tiling *tiling, const float *const *pointers) {
     const pa_conv_op *p = ctx->conv;
-    const int64_t taps = taps_of(p), k = k_of(p), nr = p->kernel->nr, b_step = taps * k * nr >> p->f16_weights;
-    const float *b = (const float *)p->weight + t->panel * b_step + (p->tap * k * nr >> p->f16_weights), *r = p->silu ? NULL : (const float *)ctx->residual;
+    const int64_t taps = taps_of(p), k = k_of(p), nr = p->kernel->nr, b_step = taps * depth_of(p) * nr;
+    const int64_t skipped = t->panel * b_step + p->tap * depth_of(p) * nr;
+    const float *b = (const float *)((const char *)p->weight + skipped * weight_bytes(p));
+    const float *r = p->silu ? NULL : (const float *)ctx->residual;
     const pa_panels panels = {p->kernel, t->columns, b_step, nr, p->kc};
-    pa_gemm_f32_panels(&panels, &(pa_gemm_args){
+    (p->weight_type == PA_WEIGHTS_F32 ? pa_gemm_f32_panels : pa_gemm_f32_w16_panels)(&panels, &(pa_gemm_args){
         .taps = (int32_t)(p->live_taps ? p->live_taps : taps),
         .far = !p->tap_rows && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR,
         .tiling = *tiling,
@@ -108,8 +116,8 @@ static void conv_pieces(const void *arg, int64_t first, int64_t end, int thread)
 
 void pa_conv_plan(pa_conv_op *p, int threads) {
     p->tap_rows = few_channels(p);
-    const int64_t k = taps_of(p) * k_of(p), weight_bytes = p->f16_weights ? sizeof(uint16_t) : sizeof(float);
-    divide(p, MC, k, k * p->kernel->nr * weight_bytes, p->item_bytes, threads);
+    const int64_t depth = taps_of(p) * depth_of(p);
+    divide(p, MC, taps_of(p) * k_of(p), depth * p->kernel->nr * weight_bytes(p), p->item_bytes, threads);
     p->thread_bytes = round_up(sums_bytes(p) + pointer_bytes(p) + gathered_bytes(p), 64);
     p->beside_bytes = region_bytes(p);
     p->scratch_bytes = p->thread_bytes + round_up(ceil_div(max64(p->beside_bytes, 0), threads), 64);
@@ -126,23 +134,39 @@ void pa_conv_step(const void *op, void *const *bases, void *scratch, pa_team *te
     run_regions(p, &ctx, scratch, team, conv_pieces);
 }
 
-PA_INLINE void store(void *to, int64_t at, float value, const int half) {
-    if (half)
-        ((uint16_t *)to)[at] = float_to_half(value);
-    else
+PA_INLINE void store(void *to, int64_t at, float value, const pa_weight_type type) {
+    if (type == PA_WEIGHTS_F32)
         ((float *)to)[at] = value;
+    else
+        ((uint16_t *)to)[at] = type == PA_WEIGHTS_F16 ? float_to_half(value) : float_to_bfloat(value);
+}
+
+/* Element k of a column, in the order of the model's taps, in a panel of KR = 1: NR apart. Else KR of a tap lie together. */
+PA_INLINE int64_t packed_at(const pa_conv_op *p, int64_t k, int64_t column, const int64_t kr) {
+    const int64_t nr = p->kernel->nr;
+    if (kr == 1) return k * nr + column;
+    const int64_t tap = k / k_of(p), i = k % k_of(p);
+    return (tap * depth_of(p) + i / kr * kr) * nr + column * kr + i % kr;
 }
 
 /* PACK channels of each of n filters at a time: they lie together, the filters often a multiple of 4 KB apart. */
-PA_INLINE void pack(const void *weight, int64_t first, int64_t n, int64_t channels, int64_t taps, int64_t nr, void *packed,
-                    int64_t packed_at, const int half) {
+PA_INLINE void pack(const pa_conv_op *p, const void *weight, int64_t first, int64_t n, int64_t channels, int64_t taps,
+                    void *packed, int64_t panel_at, const int64_t kr, const pa_weight_type type) {
     for (int64_t k0 = 0; k0 < channels; k0 += PACK)
-        for (int64_t j = 0; j < nr; j++)
+        for (int64_t j = 0; j < p->kernel->nr; j++)
             for (int64_t k = k0; k < min64(k0 + PACK, channels); k++)
                 for (int64_t t = 0; t < taps; t++) {
                     const float value = j < n ? pa_unaligned(weight, first + (j * channels + k) * taps + t) : 0.0f;
-                    store(packed, packed_at + (t * channels + k) * nr + j, value, half);
+                    store(packed, panel_at + packed_at(p, t * channels + k, j, kr), value, type);
                 }
+}
+
+static int64_t panel_elements(const pa_conv_op *p, int64_t channels) {
+    return p->kernel->nr * (p->kernel->kr == 1 ? p->kh * p->kw * channels : taps_of(p) * depth_of(p));
+}
+
+int64_t pa_conv_packed_elements(const pa_conv_op *p, int64_t channels) {
+    return p->groups * panels_of(p) * panel_elements(p, channels);
 }
 
 void pa_conv_pack(const pa_conv_op *p, int64_t channels, const void *weight, const void *bias, void *packed_weight,
@@ -150,12 +174,15 @@ void pa_conv_pack(const pa_conv_op *p, int64_t channels, const void *weight, con
     const int64_t columns = p->dst.c / p->groups, panels = panels_of(p), nr = p->kernel->nr, taps = (int64_t)p->kh * p->kw;
     for (int64_t index = 0; index < p->groups * panels; index++) {
         const int64_t column = index % panels * nr, column0 = index / panels * columns + column;
-        const int64_t n = min64(nr, columns - column), first = column0 * channels * taps, at = index * taps * channels * nr;
-        if (p->f16_weights)
-            pack(weight, first, n, channels, taps, nr, packed_weight, at, 1);
+        const int64_t n = min64(nr, columns - column), first = column0 * channels * taps, at = index * panel_elements(p, channels);
+        if (p->weight_type == PA_WEIGHTS_F32)
+            pack(p, weight, first, n, channels, taps, packed_weight, at, 1, PA_WEIGHTS_F32);
+        else if (p->weight_type == PA_WEIGHTS_F16)
+            pack(p, weight, first, n, channels, taps, packed_weight, at, 1, PA_WEIGHTS_F16);
         else
-            pack(weight, first, n, channels, taps, nr, packed_weight, at, 0);
+            pack(p, weight, first, n, channels, taps, packed_weight, at, p->kernel->kr, PA_WEIGHTS_BF16);
         for (int64_t j = 0; j < nr; j++)
-            store(packed_bias, index * nr + j, j < n ? pa_unaligned(bias, column0 + j) : 0.0f, is_f16(p));
+            store(packed_bias, index * nr + j, j < n ? pa_unaligned(bias, column0 + j) : 0.0f,
+                  is_f16(p) ? PA_WEIGHTS_F16 : PA_WEIGHTS_F32);
     }
 }

@@ -11,6 +11,8 @@
  * dst (H, W, Cout) = clamp(conv(src (Hin, Win, Cin)) + residual (H, W, Cout), lo, hi), or with `silu`
  * silu(clamp(conv(src), lo, hi)) + residual. Elements, packed weights, bias and zeros are of float32 or float16; of 8-bit
  * integers in pa_conv_s8_op. */
+typedef enum pa_weight_type { PA_WEIGHTS_F32, PA_WEIGHTS_F16, PA_WEIGHTS_BF16 } pa_weight_type;
+
 typedef struct pa_conv_op {
     pa_view src, dst, residual;
     int32_t has_residual;
@@ -18,8 +20,9 @@ typedef struct pa_conv_op {
     float lo, hi;
     int32_t item_bytes; /* of an element of src: its type */
     const pa_kernel_row *kernel, *silu; /* silu: NULL where there is none */
-    const void *weight;  /* packed: [groups][panels][kh * kw * Cin / groups][NR], columns beyond Cout / groups are 0 */
-    int32_t f16_weights; /* whether these are in half precision */
+    const void *weight; /* packed: [groups][panels][kh * kw * Cin / groups][NR], columns beyond Cout / groups are 0; of a KR
+                           above 1, [taps][k / KR][NR][KR], zeros behind the last k */
+    int32_t weight_type; /* pa_weight_type: of these */
     const void *bias;    /* packed: [groups][panels][NR] */
     const void *zero;    /* what padding points to: max(kw * Cin, NR) zeros */
     int64_t kc;          /* products of a block of the sum at most; 0: the sum is one block, however long it is */
@@ -37,7 +40,9 @@ typedef struct pa_conv_op {
 void pa_conv_plan(pa_conv_op *op, int threads);
 void pa_conv_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
-/* weight: ONNX order [Cout][Cin / groups][kh][kw], of so many channels a group; packed as pa_conv_op says. */
+/* weight: ONNX order [Cout][Cin / groups][kh][kw], of so many channels a group; packed as pa_conv_op says, in so many
+ * elements. Of a KR above 1 after the plan, which has the taps. */
+int64_t pa_conv_packed_elements(const pa_conv_op *op, int64_t channels);
 void pa_conv_pack(const pa_conv_op *op, int64_t channels, const void *weight, const void *bias, void *packed_weight,
                   void *packed_bias);
 

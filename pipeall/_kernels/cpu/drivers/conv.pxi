@@ -50,7 +50,10 @@ cdef int add_gemm(CpuProgram self, step, algorithm) except -1:
     cdef int pixels = 1
     halves = step.dst.dtype == "float16"
     self.window(step)  # checks it
-    if algorithm in HALVED:
+    if algorithm == BF16_GEMM:
+        row = self.row_of(step, "gemm", "f32_bf16w")
+        pixels = fold(step, row.nr)
+    elif algorithm in HALVED:
         row = self.row_of(step, "gemv", "f32_f16w_f16acc" if algorithm == GEMV_HALVES else "f32_f16w")
     elif halves:
         row = self.row(step, "gemm")
@@ -58,20 +61,24 @@ cdef int add_gemm(CpuProgram self, step, algorithm) except -1:
         row = gemm_row(self, step)
         pixels = fold(step, row.nr)
     fill_conv(self, folded(step, pixels) if pixels > 1 else step, op, row)
-    op.f16_weights = halves or algorithm in HALVED
+    if halves or algorithm in HALVED:
+        op.weight_type = PA_WEIGHTS_F16
+    elif algorithm == BF16_GEMM:
+        op.weight_type = PA_WEIGHTS_BF16
     if halves:
         op.kc = PA_F16_BLOCK
     else:  # a row of each frame: blocks are the kernel's
         op.kc = 0 if pixels > 1 or op.dst.h * op.dst.w == self.frames else KC
-    use_weights(self, step, step, op, algorithm, pixels)
     pa_conv_plan(op, self.threads)
+    use_weights(self, step, step, op, algorithm, pixels)
     self.append(pa_conv_step, op, op.scratch_bytes)
     return 0
 
 
 cdef object use_weights(CpuProgram self, step, shaped, pa_conv_op *op, algorithm, int pixels=1):
     """Packs the weights of ``shaped``, which the algorithm makes of ``step``, unless a step of the same weights has."""
-    key = (place_of(step.weight), place_of(step.bias), algorithm, <uintptr_t>op.kernel, op.groups, pixels, op.kw, op.stride_x)
+    key = (place_of(step.weight), place_of(step.bias), algorithm, <uintptr_t>op.kernel, op.groups, pixels, op.kw, op.stride_x,
+           op.tap_rows if op.kernel.kr > 1 else 0)
     weights = self.packed.get(key)
     if weights is None:
         weights = PackedWeights(step)
@@ -100,9 +107,9 @@ cdef int pack_weights(CpuProgram self, step, pa_conv_op *op, algorithm, int pixe
     bias = packable(step.bias, (step.dst.c,), f"step {step.node}: bias")
     if pixels > 1:
         weight, bias = folded_weights(step, pixels)
-    lasting = aligned if algorithm.keeps_transform else self.halves if op.f16_weights else self.weights
+    lasting = aligned if algorithm.keeps_transform else self.halves if op.weight_type != PA_WEIGHTS_F32 else self.weights
     elements = self.halves if step.dst.dtype == "float16" else self.weights
-    weights.panels = lasting(columns * op.kh * op.kw * channels)
+    weights.panels = lasting(pa_conv_packed_elements(op, channels))
     weights.bias, weights.zero = elements(columns), elements(max(op.src.c, op.kw * channels, nr))
     cdef const void *from_weight = f32_pointer(weight)
     cdef const void *from_bias = f32_pointer(bias)

@@ -62,6 +62,7 @@ PA_INLINE void add_block(const pa_panels *p, const cut *c, const void *all, cons
 PA_INLINE void run(const pa_panels *p, const cut *c, int64_t taps, int64_t k, const pa_tiling *tiling, const void *all,
                    call_fn call) {
     const int64_t kc = p->kc ? p->kc : taps * k, nr = p->kernel->nr, count = ceil_div(p->columns, nr);
+    const int64_t depth = round_up(k, p->kernel->kr);
     const int64_t k_step = min64(round_up(ceil_div(k, ceil_div(k, kc)), c->line), k);
     const int64_t tap_step = k < kc ? min64(kc / k, taps) : 1;
     block s;
@@ -73,28 +74,39 @@ PA_INLINE void run(const pa_panels *p, const cut *c, int64_t taps, int64_t k, co
                 s.taps = min64(tap_step, taps - s.tap);
                 s.k = min64(k_step, k - s.k0);
                 s.panel = panel;
-                s.b = panel * p->b_step + (s.tap * k + s.k0) * nr;
+                s.b = panel * p->b_step + (s.tap * depth + s.k0) * nr;
                 const int64_t end = min64(panel + c->panels, count);
-                const int64_t next = !s.last ? s.b + s.taps * s.k * nr : end < count ? end * p->b_step : -1;
+                const int64_t elements = s.taps * round_up(s.k, p->kernel->kr) * nr;
+                const int64_t next = !s.last ? s.b + elements : end < count ? end * p->b_step : -1;
                 add_block(p, c, all, tiling, s, end, next, call);
             }
         }
     }
 }
 
-static void call_f32(const pa_panels *p, const void *args, const block *s) {
-    const pa_gemm_args *all = args;
+/* weight_bytes: of an element of B, a constant */
+PA_INLINE pa_gemm_args args_of(const pa_panels *p, const pa_gemm_args *all, const block *s, const int64_t weight_bytes) {
     pa_gemm_args g = *all;
     g.n = s->n, g.taps = (int32_t)s->taps, g.k = s->k, g.tiling = s->tiling;
     g.far = all->far && s->panel == 0;
     g.a_offset += s->k0;
     g.a += s->tile * g.a_step + s->tap * p->kernel->mr;
-    g.b += s->b;
-    g.next = s->next < 0 ? all->next : all->b + s->next;
+    g.b = (const float *)((const char *)all->b + s->b * weight_bytes);
+    g.next = s->next < 0 ? all->next : (const float *)((const char *)all->b + s->next * weight_bytes);
     g.bias = all->bias && s->first ? all->bias + s->panel * p->bias_step : NULL;
     g.c += s->row * g.c_stride + s->column;
     g.r = all->r && s->last ? all->r + s->row * g.r_stride + s->column : NULL;
     if (!s->last) g.lo = -__builtin_inff(), g.hi = __builtin_inff();
+    return g;
+}
+
+static void call_f32(const pa_panels *p, const void *args, const block *s) {
+    const pa_gemm_args g = args_of(p, args, s, sizeof(float));
+    PA_FUNCTION(gemm, f32, p->kernel)(&g);
+}
+
+static void call_f32_w16(const pa_panels *p, const void *args, const block *s) {
+    const pa_gemm_args g = args_of(p, args, s, sizeof(uint16_t));
     PA_FUNCTION(gemm, f32, p->kernel)(&g);
 }
 
@@ -126,6 +138,10 @@ static void call_s8(const pa_panels *p, const void *args, const block *s) {
 
 void pa_gemm_f32_panels(const pa_panels *p, const pa_gemm_args *all) {
     run(p, &f32_cut, all->taps, all->k, &all->tiling, all, call_f32);
+}
+
+void pa_gemm_f32_w16_panels(const pa_panels *p, const pa_gemm_args *all) {
+    run(p, &f32_cut, all->taps, all->k, &all->tiling, all, call_f32_w16);
 }
 
 void pa_gemm_f16_panels(const pa_panels *p, const pa_gemm_f16_args *all) {

@@ -24,6 +24,9 @@ typedef struct pa_panels {
  * others. Results depend on kc, not on the rest of the blocking. */
 void pa_gemm_f32_panels(const pa_panels *p, const pa_gemm_args *all);
 
+/* The same of weights of two bytes each, which b_step counts. */
+void pa_gemm_f32_w16_panels(const pa_panels *p, const pa_gemm_args *all);
+
 /* The same of halves. kc is PA_F16_BLOCK at most. `sums` are as wide as PA_F16_PANELS panels, for all rows. Unless `last` the
  * sums of all blocks stay there, of so many panels at most; unless `first` they go on. */
 enum { PA_F16_PANELS = 4 };

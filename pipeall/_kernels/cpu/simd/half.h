@@ -1,4 +1,4 @@
-/* float16 as IEEE 754 has it, rounding to nearest, ties to even; of a NaN a quiet one, with as much of its payload as
+/* Floats of 16 bits. float16 as IEEE 754 has it, rounding to nearest, ties to even; of a NaN a quiet one, with as much of its payload as
  * fits. By the instructions of aarch64, elsewhere in portable C: Giesen's conversions (public domain, "float->half
  * variants"). */
 #ifndef PIPEALL_HALF_H
@@ -17,6 +17,15 @@ static inline uint32_t float_as_bits(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
+}
+
+/* bfloat16, the upper half of a float: rounded to nearest, ties to even; a NaN is a quiet one. */
+static inline float bfloat_to_float(uint16_t bits) { return bits_as_float((uint32_t)bits << 16); }
+
+static inline uint16_t float_to_bfloat(float value) {
+    const uint32_t bits = float_as_bits(value);
+    if (value != value) return (uint16_t)(bits >> 16 | 0x40u);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
 #if defined(__aarch64__)

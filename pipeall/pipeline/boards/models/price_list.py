@@ -124,7 +124,7 @@ def works(
         ways = [GEMM if way == STRASSEN else way for way in ways]
     if precision in ("fp16", "mixed"):
         ways = [
-            way if step.node in lowered.float32 else algorithms.halved(step, way, half)
+            way if halves and step.node in lowered.float32 else algorithms.halved(step, way, half)
             for step, way in zip(steps, ways, strict=True)
         ]
     if given is not None:
@@ -294,7 +294,7 @@ def _modelled(step: Step, integers: str) -> Algorithm | None:
 
 
 def _named(step: Step, word: str) -> Algorithm | None:
-    return next((way for way in algorithms.candidates(step) if str(way) == word), None)
+    return next((way for way in algorithms.possible(step) if str(way) == word), None)
 
 
 def _nearest(kernel: str) -> list[str]:

@@ -11,7 +11,18 @@ from typing import Any, ClassVar
 from .... import env
 from ...._kernels.buffers import mapped_page_bytes
 from ...._kernels.cpu import cluster as clusters
-from ...._kernels.cpu.algorithms import GEMM, GEMV_HALVES, HALF_GEMM, HALF_MAX, Algorithm, candidates, halved, sensible
+from ...._kernels.cpu.algorithms import (
+    GEMM,
+    GEMV_HALVES,
+    HALF_GEMM,
+    HALF_MAX,
+    HALVED,
+    Algorithm,
+    bfloated,
+    candidates,
+    halved,
+    sensible,
+)
 from ...._kernels.cpu.cluster import Cluster
 from ...._kernels.cpu.self_check import checked, wrong_on
 from ...._kernels.cpu.table import Kernels, explain
@@ -24,7 +35,8 @@ from ..clocks import Clock, clocks_of_cores
 from ..device import Device, always
 from .tune_cpu import Tuner, choose_algorithms, gemm_kernels, modelled_algorithms
 
-PRECISIONS = ("fp32", "fp16", "int8", "mixed")
+PRECISIONS = ("fp32", "fp16", "bf16", "int8", "mixed")
+NEEDS = {"fp16": "asimdhp", "bf16": "bf16"}  # precision -> the instruction set that computes in it
 
 log = logging.getLogger(__name__)
 
@@ -132,18 +144,25 @@ class Cpu(Device):
         return program.nbytes
 
     def _stored(self, lowered: Lowered, algorithms: list[Algorithm | None]) -> list[Algorithm | None]:
-        """The algorithms, with weights in half precision where that is asked for and they fit."""
-        if self.precision not in ("mixed", "fp16"):
+        """The algorithms, with weights or all operands in half precision where that is asked for and they fit."""
+        if self.precision not in ("mixed", *NEEDS):
             return algorithms
         way, steps = GEMV_HALVES if self.fp16 else HALF_GEMM, lowered.steps
+        kept = frozenset() if self.precision == "mixed" else lowered.float32
         stored = [
-            algorithm if step.node in lowered.float32 else halved(step, algorithm, way)
+            algorithm if step.node in kept else halved(step, algorithm, way)
             for step, algorithm in zip(steps, algorithms, strict=True)
         ]
         for step, algorithm in zip(steps, stored, strict=True):
-            if algorithm == GEMM and way in candidates(step) and step.node not in lowered.float32:
+            if algorithm == GEMM and way in candidates(step) and step.node not in kept:
                 log.info("%s stays in single precision: it has weights beyond %d", step.node, HALF_MAX)
-        return stored
+        if self.precision != "bf16":
+            return stored
+        gemms = gemm_kernels(self._kernels())
+        return [
+            way if step.node in kept or way in HALVED else bfloated(step, way, *gemms)
+            for step, way in zip(steps, stored, strict=True)
+        ]
 
     def peak(self) -> Peak:
         from ...._kernels.cpu.peak_cpu import peak
@@ -155,17 +174,18 @@ class Cpu(Device):
 
     def with_precision(self, precision: str) -> Cpu:
         """In "fp32" a quantized network is computed in floats; "int8" wants a quantized network. "mixed" keeps the
-        weights of layers of one pixel, fully connected ones, in half precision, and computes in single; "fp16"
-        computes these and all other layers in half precision.
+        weights of layers of one pixel, fully connected ones, in half precision, and computes in single; "bf16" also
+        rounds the operands of other layers, heads apart, to bfloat16; "fp16" computes all layers in half precision.
 
-        Raises ArgumentError for another, DeviceError for "fp16" on cores without half precision.
+        Raises ArgumentError for another, DeviceError for "fp16" and "bf16" on cores that do not compute in it.
         """
         if precision not in PRECISIONS:
             raise ArgumentError(f"{self.description}: expected {', '.join(PRECISIONS)}, got {precision!r}")
-        if precision == "fp16" and self.cluster.isas[0] != "ref" and "asimdhp" not in self.cluster.isas:
+        needed, isas = NEEDS.get(precision), self.cluster.isas
+        if needed and isas[0] != "ref" and needed not in isas:
             raise DeviceError(
-                f"{self.description}: expected cores with asimdhp for fp16, got {', '.join(self.cluster.isas)}; mixed "
-                "keeps weights in half precision on every core"
+                f"{self.description}: expected cores with {needed} for {precision}, got {', '.join(isas)}; mixed keeps "
+                "weights in half precision on every core"
             )
         return replace(self, int8=precision != "fp32", precision=precision)
 
