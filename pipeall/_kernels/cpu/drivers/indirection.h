@@ -82,6 +82,14 @@ static inline char *point_taps(const pa_conv_op *p, const char *const *lines, in
     return gathered;
 }
 
+/* At m pixels, so many bytes apart. */
+static inline void point_each(const char *pixel, int64_t apart, int64_t m, const char **pointers) {
+    int64_t r = 0;
+    for (; r + 4 <= m; r += 4, pixel += 4 * apart)
+        for (int i = 0; i < 4; i++) pointers[r + i] = pixel + i * apart;
+    for (; r < m; r++, pixel += apart) pointers[r] = pixel;
+}
+
 /* The same for m pixels of a row with no tap to the left or right of the input: those of each are stride_x pixels from
  * those of the one before. */
 static inline void point_inside(const pa_conv_op *p, const char *const *lines, int64_t x, int64_t m,
@@ -90,9 +98,7 @@ static inline void point_inside(const pa_conv_op *p, const char *const *lines, i
     const int across = p->tap_rows ? 1 : p->kw;
     for (int i = 0; i < p->kh; i++) {
         for (int j = 0; j < across; j++, pointers += p->kernel->mr) {
-            const char *pixel = pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x);
-            const int64_t apart = lines[i] ? step : 0;
-            for (int64_t r = 0; r < m; r++, pixel += apart) pointers[r] = pixel;
+            point_each(pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x), lines[i] ? step : 0, m, pointers);
         }
     }
 }

@@ -134,14 +134,26 @@ PA_INLINE vf v_narrow(const float *p) { return vcvt_high_f16_f32(vcvt_f16_f32(vl
  * the sum with 1536, whose halves are whole numbers, rounds to. Below -9.6 e^-x is what it is there: -6.5e-4 for the 0 that
  * it nearly is. Above 10 the divisor d is 1. r is 1 / d within 5.1 %, as an integer less d's bits: with h = 1 - d r the
  * quotient is x r (1 + h + h^2), but for h^3. (`frecpe` would fill one of two pipes of a Cortex-A76 for four cycles.) */
+#define EIGHT(x) {x, x, x, x, x, x, x, x}
+static const float16_t silu_terms[4][8] = {EIGHT(1536), EIGHT(0.242611f), EIGHT(0.693261f), EIGHT(1)};
+#undef EIGHT
+
+/* What a multiply-add overwrites, loaded anew for each x: a copy would fill one of two pipes of a Cortex-A76, which bind,
+ * for a cycle. */
+PA_INLINE vf v_silu_term(int i, vf x) {
+    vf term;
+    __asm__("ldr %q0, %1" : "=w"(term) : "m"(silu_terms[i]), "w"(x));
+    return term;
+}
+
 PA_INLINE vf v_silu(vf x) {
     const vf whole = v_set1(1536), per_two = v_set1(1.44269504f), one = v_set1(1), t = v_max(x, v_set1(-9.6f));
-    const vf u = v_min(t, v_set1(10)), k = v_fnma(u, per_two, whole), f = v_fnma(u, per_two, v_sub(whole, k));
-    const vf p = v_fma(v_fma(v_fma(v_set1(0.0551717f), f, v_set1(0.242611f)), f, v_set1(0.693261f)), f, one);
+    const vf u = v_min(t, v_set1(10)), k = v_fnma(u, per_two, v_silu_term(0, u)), f = v_fnma(u, per_two, v_sub(whole, k));
+    const vf p = v_fma(v_fma(v_fma(v_set1(0.0551717f), f, v_silu_term(1, f)), f, v_silu_term(2, f)), f, v_silu_term(3, f));
     const int16x8_t exponent = vshlq_n_s16(vreinterpretq_s16_f16(k), 10);
     const vf d = v_add(vreinterpretq_f16_s16(vaddq_s16(vreinterpretq_s16_f16(p), exponent)), one);
     const vf r = vreinterpretq_f16_s16(vsubq_s16(vdupq_n_s16(0x7798), vreinterpretq_s16_f16(d)));
-    const vf h = v_fnma(d, r, one), q = v_mul(t, r);
+    const vf h = v_fnma(d, r, v_silu_term(3, f)), q = v_mul(t, r);
     return v_fma(q, v_fma(h, h, h), q);
 }
 
