@@ -24,16 +24,7 @@ from bench.common import REPOSITORY, Record, parser
 ARM = REPOSITORY / "tests" / "arm64" / "python"
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 BUILD = PYPROJECT["build-system"]["requires"]
-TRY = """
-import numpy, platform, pipeall
-board = pipeall.Board.detect(gpu=False)
-graph = pipeall.zoo.squeezenet()
-x = numpy.random.default_rng(0).standard_normal(graph.inputs[0].shape, numpy.float32)
-with pipeall.Engine(graph, "big", board=board, threads=1) as engine:
-    y = engine(x)
-assert abs(float(y.sum()) - 1) < 1e-5, y.sum()
-print(platform.machine(), platform.python_version(), numpy.__version__, int(y.argmax()))
-"""
+TRY = REPOSITORY / "tools" / "try_install.py"
 COLUMNS = ("what", "size [bytes]", "machine", "Python", "NumPy", "top class")
 TESTED = "Python", "tests"
 
@@ -61,7 +52,7 @@ def environment(python: str, folder: Path, *packages: str) -> Path:
 def sdist(folder: Path) -> Path:
     """The source distribution, in ``folder``."""
     tree = folder / "tree"
-    ignored = shutil.ignore_patterns("*.so", "__pycache__", ".*", "build", "dist", "*.egg-info")
+    ignored = shutil.ignore_patterns("*.so", "__pycache__", ".git", ".venv*", ".*_cache", "build", "dist", "*.egg-info")
     shutil.copytree(REPOSITORY, tree, ignore=ignored)
     made = environment(sys.executable, folder / "builder", *BUILD)
     run(made, "-c", f"from setuptools.build_meta import build_sdist; build_sdist({str(folder)!r})", cwd=tree)
@@ -90,7 +81,7 @@ def wheels(record: Record, folder: Path, pythons: list[str]) -> None:
         (wheel,) = out.glob("*.whl")
         user = environment(python, folder / f"user{index}")
         run(user, "-m", "pip", "install", "-q", "--only-binary=:all:", wheel, **without_compiler(folder))
-        add(record, wheel, run(user, "-c", TRY, cwd=folder, **without_compiler(folder)))
+        add(record, wheel, run(user, TRY, cwd=folder, **without_compiler(folder)))
 
 
 def aarch64(record: Record, folder: Path, _: list[str]) -> None:
@@ -104,7 +95,7 @@ def aarch64(record: Record, folder: Path, _: list[str]) -> None:
     site = folder / "site"
     run(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", site, "--only-binary=:all:",
         "--platform", "linux_aarch64", "--python-version", "3.11", "--implementation", "cp", wheel)  # fmt: skip
-    code = f"import sys; sys.path.insert(0, {str(site)!r})\n{TRY}"
+    code = f"import sys; sys.path.insert(0, {str(site)!r})\n{TRY.read_text()}"
     add(record, wheel, run(ARM, "-c", code, cwd=folder, QEMU_CPU="cortex-a53"))
 
 
@@ -114,7 +105,7 @@ def offline(record: Record, folder: Path, pythons: list[str]) -> None:
     for index, python in enumerate(pythons):
         made = environment(python, folder / f"user{index}", *BUILD, "numpy")
         run(made, "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation", source)
-        add(record, source, run(made, "-c", TRY, cwd=folder))
+        add(record, source, run(made, TRY, cwd=folder))
 
 
 def bounds(record: Record, folder: Path, pythons: list[str], tests: list[str], oldest: bool) -> None:

@@ -24,6 +24,7 @@ from pipeall.pipeline.planning.profile import Link, UnitTimes
 from pipeall.pipeline.planning.simulate import simulate
 from pipeall.pipeline.planning.uncertainty import interval
 from pipeall.pipeline.stats import StageStats, Stats
+from tools.board_models import accept
 
 MS = {"big": [2, 3, 4, 5], "little": [6, 7, 8, 9], "gpu": [4, 3, 2, 1]}  # alone, by the profile
 LINKS = {("gpu", "big"): Link((1, 10**6), (0.1, 0.1), (0.05, 0.05), (0.05, 0.05))}
@@ -37,6 +38,14 @@ DID = {
     "big-gpu-little:2,3": (1000 / 12.1, [7, 4, 11.9]),
 }
 MODES = (SINGLE, SINGLE, SINGLE, PARALLEL, PIPE_ALL, OTHER)
+TOLD = {  # of a machine, in a report
+    "model": "Khadas VIM3",
+    "cores": 6,
+    "machine": "aarch64",
+    "pipeall": "0.1.0",
+    "date": "2026-11-29",
+    "peaks": {"big": {}},
+}
 
 
 def trial(text: str, fps: float, busy: list[float]) -> Trial:
@@ -195,3 +204,74 @@ def test_a_model_has_no_report(graph):
         board_report([graph], Board.load("a311d"))
     with pytest.raises(ArgumentError, match="expected a mode for each plan"):
         Ran(graph, synthetic(graph).profile, MODES[:1], synthetic(graph).trials)
+
+
+# ---- reports that were sent ----
+
+
+def test_every_report_of_the_inbox_is_in_order():
+    for path in accept.reports():
+        accept.check(path)
+
+
+@pytest.fixture
+def inbox(vim3, tmp_path, monkeypatch):
+    """A folder of reports with one in order, rock5b.json, and an empty one of models."""
+    ran = [synthetic(replace(small_net(), name=name)) for name in ("one", "two", "three")]
+    networks = [{"network": one.graph.name, "plans": one.rows(one.settled())} for one in ran]
+    for folder in ("reports", "models"):
+        (tmp_path / folder).mkdir()
+    model_of("rock5b", vim3, TOLD | {"networks": networks}, ran).save(tmp_path / "reports" / "rock5b.json")
+    monkeypatch.setattr(accept, "REPORTS", tmp_path / "reports")
+    monkeypatch.setattr(accept, "FOLDER", tmp_path / "models")
+    monkeypatch.setattr("sys.argv", ["accept"])
+    return tmp_path / "reports" / "rock5b.json"
+
+
+def test_one_command_makes_boards_of_reports(inbox, capsys):
+    accept.check(inbox)
+    accept.main()
+    assert capsys.readouterr().out == "rock5b\n" and not inbox.exists()
+    board = Board.load(inbox.parents[1] / "models" / "rock5b.json")
+    assert board.model.profile(small_net()).units.keys() == {"big", "little", "gpu"}
+
+
+def first_plan(report):
+    return report["networks"][0]["plans"][0]
+
+
+def changed(path, change):
+    content = json.loads(path.read_text())
+    change(content["report"])
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    "change, error",
+    [
+        (lambda report: report.pop("peaks"), "expected a report, .*, got none of peaks"),
+        (lambda report: report["networks"].pop(), "expected 3 networks or more, got 2"),
+        (lambda report: report.update(why="/home/alice/x.onnx"), "no path of the machine, got /home/alice/x"),
+        (lambda report: first_plan(report).update(disturbed=True), "without other work, got one that was"),
+        (lambda report: first_plan(report).update(error_percent=-60), "within 50% of its prediction, got 60%"),
+    ],
+)  # fmt: skip
+def test_a_report_is_refused_by_what_is_wrong(inbox, change, error):
+    changed(inbox, change)
+    with pytest.raises(SystemExit, match=error):
+        accept.main()
+    assert inbox.exists()
+
+
+def test_names_and_sizes_and_other_files_are_refused(inbox, tmp_path):
+    for name, text, error in (
+        ("My Board.json", inbox.read_text(), "My Board.json: expected a name of a-z, 0-9 and -"),
+        ("big.json", inbox.read_text() + " " * accept.MOST_BYTES, "big.json: expected at most 1048576 bytes"),
+        ("plan.json", '{"format": "pipeall.plan/1"}', "plan.json"),
+    ):
+        path = tmp_path / name
+        path.write_text(text)
+        with pytest.raises(ValueError, match=error):
+            accept.check(path)
+    with pytest.raises(ValueError, match="expected a name of its own, got that of a board"):
+        accept.check(inbox, inbox.parent)
