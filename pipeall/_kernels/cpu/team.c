@@ -81,14 +81,13 @@ static cpu_set_t *only(int core, size_t *bytes) {
     return set;
 }
 
-/* Pins the calling thread, or the thread to be made with `attributes`; core -1 pins nothing. 0 or an errno. */
-static int pin(int core, pthread_attr_t *attributes) {
+/* Core -1 pins nothing. 0 or an errno. (musl cannot pin a thread by the attributes that it is made with.) */
+static int pin(int core, pthread_t thread) {
     size_t bytes;
     if (core < 0) return 0;
     cpu_set_t *set = only(core, &bytes);
     if (!set) return ENOMEM;
-    const int error = attributes ? pthread_attr_setaffinity_np(attributes, bytes, set)
-                                 : pthread_setaffinity_np(pthread_self(), bytes, set);
+    const int error = pthread_setaffinity_np(thread, bytes, set);
     CPU_FREE(set);
     return error;
 }
@@ -240,19 +239,18 @@ pa_team *pa_team_open(const int *cores, int count, const char *name, char *error
     snprintf(team->name, sizeof team->name, "%s", name);
     for (int i = 1; i < count; i++) {
         team->workers[i] = (worker){.team = team, .index = i, .core = cores[i]};
-        pthread_attr_t attributes;
-        pthread_attr_init(&attributes);
-        int failed = pin(cores[i], &attributes);
-        if (!failed) failed = pthread_create(&team->workers[i].thread, &attributes, work, &team->workers[i]);
-        pthread_attr_destroy(&attributes);
+        int failed = pthread_create(&team->workers[i].thread, NULL, work, &team->workers[i]);
+        if (!failed) {
+            team->started = i + 1;
+            failed = pin(cores[i], team->workers[i].thread);
+        }
         if (failed) {
             explain(failed, cores[i], error);
             pa_team_close(team);
             return NULL;
         }
-        team->started = i + 1;
     }
-    const int failed = pin(cores[0], NULL);
+    const int failed = pin(cores[0], pthread_self());
     if (failed) {
         explain(failed, cores[0], error);
         pa_team_close(team);
@@ -352,7 +350,7 @@ int pa_team_enter(const pa_team *team, pa_thread_state *thread_state) {
     thread_state->moved = core >= 0 && sched_getcpu() != core;
     if (thread_state->moved) {
         if (sched_getaffinity(0, sizeof thread_state->cores, &thread_state->cores)) return errno;
-        const int error = pin(core, NULL);
+        const int error = pin(core, pthread_self());
         if (error) return error;
     }
     fegetenv(&thread_state->floats);

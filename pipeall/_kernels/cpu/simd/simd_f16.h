@@ -56,9 +56,9 @@ PA_INLINE vf v_silu(vf x) { return x / (1 + expf(-x)); }
 #elif defined(PA_ISA_ASIMDHP)
 #define PA_TYPED_NAME(op, type) pa_##op##_##type##_asimdhp
 #define V_OPAQUE(a) __asm__ volatile("" : "+w"(a))
-#include <arm_neon.h>
+#include "extension.h"
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("fullfp16"))), apply_to = function)
+#pragma clang attribute push(PA_FP16, apply_to = function)
 #define PA_SIMD_END _Pragma("clang attribute pop")
 #else
 #pragma GCC push_options
