@@ -26,7 +26,8 @@ def product(layer, tile, **other):
     panels, k = -(-out // nr), channels * taps
     entries = {"rows": side * side, "panels": panels, "groups": 1, "unit": mr, "most": 104, "widest": panels}
     entries |= {"line": max(1, 64 // (nr * item)), "work": k * nr, "panel_bytes": k * nr * item}
-    entries["by_panels"] = panels * k * nr * item > side * side * channels * item
+    entries["input_bytes"] = side * side * channels * item
+    entries["by_panels"] = panels * entries["panel_bytes"] > entries["input_bytes"]
     return entries | other
 
 
@@ -90,7 +91,17 @@ def test_chunks_fill_cache_lines_where_that_leaves_no_thread_idle():
             assert whole or entries["rows"] <= 400, (layer, tile, panels, fine)
 
 
-def test_one_thread_has_all_panels_unless_their_bytes_do_not_stay_in_a_cache():
+def test_one_thread_has_all_panels_unless_fewer_bytes_are_read_so():
+    """Weights for each block of rows, or the input for each part of the panels."""
     assert divided(1, **product((80, 64, 64, 9), (4, 8, 8)))[1] == 8
+    assert divided(1, **product((14, 1024, 256, 1), (4, 12, 32)))[1] == 8
     rows, panels = divided(1, **product((20, 512, 512, 9), (1, 8, 8)))
     assert rows <= 104 and panels * 512 * 9 * 8 <= 192 * 1024
+    for layer in LAYERS:
+        for tile in TILES:
+            entries = product(layer, tile)
+            rows, panels = divided(1, **entries)
+            across, down = -(-entries["panels"] // panels), -(-entries["rows"] // rows)
+            weights, whole = entries["panels"] * entries["panel_bytes"], entries["input_bytes"]
+            read = whole * across + weights if across > 1 else whole + weights * down
+            assert read <= whole + weights * down, (layer, tile)

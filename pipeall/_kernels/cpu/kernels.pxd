@@ -115,7 +115,7 @@ cdef extern from "kernels_f16.h" nogil:
 
 cdef extern from "drivers/divide.h" nogil:
     ctypedef struct pa_product:
-        int64_t rows, panels, groups, unit, most, line, widest, work, panel_bytes
+        int64_t rows, panels, groups, unit, most, line, widest, work, input_bytes, panel_bytes
         int by_panels
     ctypedef struct pa_chunk_size:
         int64_t rows, panels

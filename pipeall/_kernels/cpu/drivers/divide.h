@@ -16,7 +16,7 @@ typedef struct pa_product {
     int64_t line;        /* panels whose results fill a cache line, which no two threads should write to */
     int64_t widest;      /* panels of a chunk at most */
     int64_t work;        /* products of a row and a panel */
-    int64_t panel_bytes; /* of B */
+    int64_t input_bytes, panel_bytes; /* of what the rows are made of, and of a panel of B */
     int by_panels;       /* chunks that follow each other have their panels in common, not their rows */
 } pa_product;
 
@@ -73,13 +73,19 @@ static inline pa_chunk_size divide_for_team(const pa_product *p, int threads) {
     return best;
 }
 
+/* All panels, or as many as stay in a cache where reading the input for each such part is less than the weights for each
+ * block of rows. */
+static inline pa_chunk_size divide_for_one(const pa_product *p) {
+    const int64_t weights = p->groups * p->panels * p->panel_bytes, row_blocks = ceil_div(p->rows, p->most);
+    pa_product part = *p;
+    if (weights >= DIVIDE_LARGE) part.widest = max64(1, min64(p->widest, DIVIDE_KEPT / p->panel_bytes));
+    const int64_t panel_blocks = ceil_div(p->panels, part.widest);
+    const int fewer = p->by_panels && (panel_blocks - 1) * p->input_bytes < (row_blocks - 1) * weights;
+    return divide_size(fewer ? &part : p, row_blocks, 1);
+}
+
 static inline pa_chunk_size pa_divide(const pa_product *p, int threads) {
-    if (threads == 1) {
-        const int large = p->by_panels && p->panels * p->panel_bytes >= DIVIDE_LARGE;
-        pa_product whole = *p;
-        if (large) whole.widest = max64(1, min64(p->widest, DIVIDE_KEPT / p->panel_bytes));
-        return divide_size(&whole, ceil_div(p->rows, p->most), 1);
-    }
+    if (threads == 1) return divide_for_one(p);
     const double little = 0.85; /* less is worth a shared line, or rows that are no whole tiles */
     pa_product finer = *p;
     pa_chunk_size size = divide_for_team(p, threads);

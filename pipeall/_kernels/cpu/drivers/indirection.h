@@ -279,6 +279,7 @@ static inline int64_t panels_of(const pa_conv_op *p) { return ceil_div(p->dst.c 
  * dst_bytes: of an element. */
 static inline void divide(pa_conv_op *p, int64_t most, int64_t k, int64_t panel_bytes, int64_t dst_bytes, int threads) {
     const int64_t unit = staged(p) ? p->dst.w : p->kernel->mr, panels = panels_of(p);
+    const int64_t input_bytes = (int64_t)p->src.h * p->src.w * p->src.c * p->item_bytes;
     const pa_product product = {
         .rows = (int64_t)p->dst.h * p->dst.w,
         .panels = panels,
@@ -288,8 +289,9 @@ static inline void divide(pa_conv_op *p, int64_t most, int64_t k, int64_t panel_
         .line = max64(1, LINE_BYTES / (p->kernel->nr * dst_bytes)),
         .widest = panels,
         .work = k * p->kernel->nr,
+        .input_bytes = input_bytes,
         .panel_bytes = panel_bytes,
-        .by_panels = p->groups * panels * panel_bytes > (int64_t)p->src.h * p->src.w * p->src.c * p->item_bytes,
+        .by_panels = p->groups * panels * panel_bytes > input_bytes,
     };
     const pa_chunk_size size = pa_divide(&product, threads);
     p->row_block = size.rows, p->panel_block = size.panels, p->by_panels = product.by_panels;
