@@ -8,6 +8,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_models import rand, refusal, saved
 
 from pipeall import Engine, load
+from pipeall.graph.lower.lower import lower
+from pipeall.graph.partition import subgraph
 
 MICROSOFT = "com.microsoft"
 RNG = np.random.default_rng(3)
@@ -206,3 +208,44 @@ def test_rms_norm_in_onnx_own_domain():
         {"x": rand(2, 3, 8)},
         {"s": rand(8)},
     )
+
+
+def gated(x, channels, tag, constants, between):
+    """Nodes of x * sigmoid(x) behind a convolution, on levels; ``between``: those of sigmoid(x) too."""
+    nodes = []
+
+    def levels(name, scale, zero):
+        constants[f"{name}.s"], constants[f"{name}.z"] = F(scale), U8(zero)
+        nodes.append(node("QuantizeLinear", [name, f"{name}.s", f"{name}.z"], [f"{name}.q"], ""))
+        nodes.append(node("DequantizeLinear", [f"{name}.q", f"{name}.s", f"{name}.z"], [f"{name}.d"], ""))
+        return f"{name}.d"
+
+    constants[f"{tag}.w"] = RNG.integers(-127, 128, (8, channels, 3, 3)).astype(I8)
+    constants[f"{tag}.ws"], constants[f"{tag}.wz"] = RNG.uniform(0.001, 0.003, 8).astype(F), np.zeros(8, I8)
+    nodes.append(node("DequantizeLinear", [f"{tag}.w", f"{tag}.ws", f"{tag}.wz"], [f"{tag}.wd"], "", axis=0))
+    nodes.append(node("Conv", [x, f"{tag}.wd"], [f"{tag}.c"], "", pads=[1] * 4))
+    made = levels(f"{tag}.c", 0.05, 128)
+    nodes.append(node("Sigmoid", [made], [f"{tag}.g"], ""))
+    gate = levels(f"{tag}.g", 1 / 255, 0) if between else f"{tag}.g"
+    nodes.append(node("Mul", [made, gate], [f"{tag}.m"], ""))
+    return nodes, levels(f"{tag}.m", 0.03, 10)
+
+
+@pytest.mark.parametrize("between", [True, False])
+def test_a_gate_is_a_table_of_its_convolution_and_equal_levels_lie_side_by_side(between):
+    constants, fed = {"s": F(1 / 255), "z": U8(0)}, {"x": RNG.random((1, 4, 9, 9), F)}
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["xq"], ""),
+        node("DequantizeLinear", ["xq", "s", "z"], ["xd"], ""),
+    ]
+    one, first = gated("xd", 4, "one", constants, between)
+    two, second = gated(first, 8, "two", constants, between)
+    nodes += [*one, *two, node("Concat", [first, second], ["both"], "", axis=1)]
+    three, last = gated("both", 16, "three", constants, between)
+    nodes += [*three, node("Identity", [last], ["y"], "")]
+    agrees(nodes, fed, constants)
+    graph = load(of(nodes, fed, constants).SerializeToString())
+    steps = lower(subgraph(graph, 0, len(graph.groups))).steps
+    convolutions = [number for number, step in enumerate(steps) if step.kind == "conv"]
+    inside = steps[convolutions[0] : convolutions[-1] + 1]
+    assert [(step.kind, "table" in step.params) for step in inside] == [("conv", True)] * 3
