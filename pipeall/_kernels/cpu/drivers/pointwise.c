@@ -5,7 +5,7 @@
 #include "convert.h"
 #include "parallel_for.h"
 
-enum { SEGMENT = CHUNK };
+enum { SEGMENT = LEAST_CHUNK };
 
 static inline int64_t inner(const pa_pointwise_op *p, int operand) { return p->axes.stride[operand][p->axes.rank - 1]; }
 
