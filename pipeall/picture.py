@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
@@ -26,9 +27,9 @@ YUV = {  # standard -> what red and blue are of the luma; green is the rest
 MAX_SIDE = 2**14  # pixels
 EXAMPLE = (1080, 1920)  # height and width of what is timed where no frame is at hand
 # What a picture step reads of a frame: address, height, width, bytes from row to row, the window of ``Placed`` as
-# the bits of four float64, inner, what red and blue are of the luma of YUV as the bits of two, and whether that has
-# the full range. All 0: the example.
-WORDS = 15
+# the bits of four float64, inner, what red and blue are of the luma of YUV as the bits of two, whether that has the
+# full range, and of the dma-buf that it lies in the descriptor + 1, the address and the bytes. All 0: the example.
+WORDS = 18
 EXAMPLE_WORDS = np.zeros(WORDS, np.int64)
 RULES: dict[str, Rule] = {  # of the arguments of a Picture, but those of each channel
     "fit": one_of(*FITS),
@@ -95,7 +96,8 @@ class Picture:
     yuv       standard of the frames' colours: BT.601, BT.709 or BT.2020 (without constant luminance)
     full_range  their levels are 0 to 255, as in JPEG; else luma is 16 to 235 and chroma 16 to 240, as in most videos
 
-    A frame that has attributes ``yuv`` and ``full_range`` itself is read by these.
+    A frame that has attributes ``yuv`` and ``full_range`` itself is read by these. One in a dma-buf may say so by
+    ``dma_buf``: descriptor, address of its mapping and bytes. A GPU that can import it reads the frame there.
     Raises ArgumentError for anything else.
     """
 
@@ -179,6 +181,20 @@ def _pairs(points: Any) -> np.ndarray:
     return array
 
 
+def _dma_buf(frame: Any) -> tuple[int, int, int] | None:
+    """Descriptor, address and bytes of the dma-buf that a frame says it lies in. Raises ArgumentError."""
+    given = getattr(frame, "dma_buf", None)
+    if given is None:
+        return None
+    try:
+        descriptor, address, nbytes = map(operator.index, given)
+    except (TypeError, ValueError):
+        descriptor = address = nbytes = -1
+    if not 0 <= descriptor < 2**31 or not 0 < address < 2**63 or not 0 < nbytes < 2**63:
+        raise refused("dma_buf of a frame", "a descriptor, an address and a number of bytes", given)
+    return descriptor, address, nbytes
+
+
 def frame_of(x: Any, frames: str) -> tuple[np.ndarray, tuple[int, int]]:
     """A frame as the bytes that a step reads, in place where they lie row by row, and the picture's height and width.
 
@@ -208,12 +224,25 @@ def frame_of(x: Any, frames: str) -> tuple[np.ndarray, tuple[int, int]]:
 
 
 def described(
-    rows: np.ndarray, size: tuple[int, int], placed: Placed, yuv: str = "BT.601", full_range: bool = False
+    rows: np.ndarray,
+    size: tuple[int, int],
+    placed: Placed,
+    yuv: str = "BT.601",
+    full_range: bool = False,
+    dma_buf: tuple[int, int, int] | None = None,
 ) -> np.ndarray:
     """The WORDS int64 that a picture step reads of a frame; ``rows`` has to live as long as it may run."""
     window, luma = (np.array(values, np.float64).view(np.int64).tolist() for values in (placed.window, YUV[yuv]))
     words = [rows.ctypes.data, *size, rows.strides[0], *window, *placed.inner, *luma, full_range]
+    words += [0, 0, 0] if dma_buf is None else [dma_buf[0] + 1, *dma_buf[1:]]
     return np.array(words, np.int64)
+
+
+def words_of(picture: Picture, frame: Any, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """The bytes that a step reads of a frame, and the WORDS that tell it of them, for an input of that height and
+    width. Frame and bytes have to live as long as the step may run. Raises ArgumentError."""
+    rows, seen = frame_of(frame, picture.frames)
+    return rows, described(rows, seen, picture.placed(seen, size), *picture.colours(frame), _dma_buf(frame))
 
 
 def is_example(x: Any) -> bool:

@@ -8,7 +8,7 @@
 
 #include "intmath.h"
 
-enum { PA_PICTURE_WORDS = 15, PA_PICTURE_SIDE = 1 << 14 }; /* picture.py has them too */
+enum { PA_PICTURE_WORDS = 18, PA_PICTURE_DMA_BUF = 15, PA_PICTURE_SIDE = 1 << 14 }; /* picture.py has them too */
 enum { PA_RGB, PA_GRAY, PA_NV12, PA_I420, PA_YUYV };          /* how a frame's bytes lie; BGR is RGB backwards */
 enum { PA_PICTURE_BILINEAR, PA_PICTURE_ANTIALIAS, PA_PICTURE_AREA, PA_PICTURE_NEAREST };
 

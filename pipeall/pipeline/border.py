@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph, Node, cut_to_lengths
-from ..picture import Placed, described, frame_of, is_example
+from ..picture import Placed, frame_of, is_example, words_of
 from ..steps import SlotTensor
 
 Frame = Any  # an array, or a dict of arrays by input name; where a picture enters whatever NumPy sees as an array
@@ -53,11 +53,9 @@ class Border:
         for (tensor, dtype, offset), array in zip(self._inputs, self._arrays(x), strict=True):
             if tensor.name in self._pictures and not is_example(array):
                 attrs = self._pictures[tensor.name]
-                picture = attrs["picture"]
-                rows, size = frame_of(array, picture.frames)
-                placed = picture.placed(size, attrs["size"])
-                pieces.append((offset, described(rows, size, placed, *picture.colours(array))))
-                alive.append(rows)
+                rows, words = words_of(attrs["picture"], array, attrs["size"])
+                pieces.append((offset, words))
+                alive += [rows, array]  # what is no array may own its memory
                 continue
             if not isinstance(array, np.ndarray):
                 raise ArgumentError(f"input {tensor.name!r}: expected a NumPy array, got {type(array).__name__}")

@@ -62,8 +62,8 @@ def test_steps_that_do_not_fit_are_refused():
     _, _, step = step_of(CASES["picture"][0])
     table = next(iter(TABLES.values()))
     for words, shape, dtype, message in (
-        (EXAMPLE_WORDS[:14], (4, 5, 3), "float32", "expected 15 words"),
-        (EXAMPLE_WORDS.astype(np.int32), (4, 5, 3), "float32", "expected 15 words"),
+        (EXAMPLE_WORDS[:14], (4, 5, 3), "float32", "expected 18 words"),
+        (EXAMPLE_WORDS.astype(np.int32), (4, 5, 3), "float32", "expected 18 words"),
         (EXAMPLE_WORDS, (4, 5, 2), "float32", r"expected a result of \(H, W, 1 or 3\)"),
         (EXAMPLE_WORDS, (4, 5, 3), "uint8", r"expected a result of \(H, W, 1 or 3\)"),
         (EXAMPLE_WORDS, (4, MAX_SIDE + 1, 1), "float32", f"expected sides up to {MAX_SIDE}"),

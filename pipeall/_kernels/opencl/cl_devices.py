@@ -206,6 +206,12 @@ class Device:
         return self._handle.platform.int_ptr if has and not self.info.stand_in else None
 
     @property
+    def importing_platform(self) -> int | None:
+        """The platform's handle, where the device reads a dma-buf of a camera in place: a Mali."""
+        has = "cl_arm_import_memory_dma_buf" in self._handle.extensions.split()
+        return self._handle.platform.int_ptr if has else None
+
+    @property
     def context(self) -> int:
         """The handle of its context."""
         return self._context.int_ptr

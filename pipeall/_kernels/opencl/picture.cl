@@ -20,7 +20,7 @@
 #define SEEN (FORMAT == GRAY ? 1 : 3) /* channels of a pixel */
 
 enum { ROW_TAPS, ROW_STARTS, ROW_WEIGHTS, COLUMN_TAPS, COLUMN_STARTS, COLUMN_WEIGHTS, TOP, LEFT, ROWS, COLUMNS, HEIGHT,
-       WIDTH, PITCH, UPSIDE_DOWN, BLACK, GREY, RED_V, GREEN_U, GREEN_V, BLUE_U };
+       WIDTH, PITCH, UPSIDE_DOWN, BLACK, GREY, RED_V, GREEN_U, GREEN_V, BLUE_U, BEGIN };
 
 static float level(int x) {
     return (float)clamp((x + (1 << 15)) >> 16, 0, 255);
@@ -29,7 +29,7 @@ static float level(int x) {
 /* The levels of pixel x of row y, in the frame's order. */
 static void pixel_of(__global const uchar *pixels, __global const int *table, int y, int x, float *to) {
     const int w = table[WIDTH];
-    __global const uchar *row = pixels + (size_t)y * table[PITCH];
+    __global const uchar *row = pixels + table[BEGIN] + (size_t)y * table[PITCH];
 #if FORMAT == RGB
     for (int c = 0; c < 3; c++)
         to[c] = (float)row[3 * x + c];
@@ -40,7 +40,7 @@ static void pixel_of(__global const uchar *pixels, __global const int *table, in
     const int luma = row[2 * x], u = row[x / 2 * 4 + 1], v = row[x / 2 * 4 + 3];
 #else
     const int h = table[HEIGHT];
-    __global const uchar *chroma = pixels + (size_t)h * w;
+    __global const uchar *chroma = pixels + table[BEGIN] + (size_t)h * w;
 #if FORMAT == NV12
     chroma += (size_t)(y / 2) * w + x / 2 * 2;
     const int u = chroma[0], v = chroma[1];

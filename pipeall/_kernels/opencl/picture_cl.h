@@ -1,4 +1,5 @@
-/* Pictures on an OpenCL device: before its launches a frame's bytes, and the weights of its pixels, go to the device.
+/* Pictures on an OpenCL device: before its launches a frame's bytes, and the weights of its pixels, go to the device. A
+ * frame in a dma-buf stays there where the device can import that (import_cl.h).
  *
  * The bytes are read where the frame lies, after the program has started and until the frame is done. */
 #ifndef PIPEALL_PICTURE_CL_H

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "../eventcount.h"
+#include "import_cl.h"
 #include "picture_cl.h"
 
 enum { CL_INCOMPATIBLE_COMMAND_QUEUE_KHR = -1140 };
@@ -86,7 +87,8 @@ static int set_slots(pa_cl_program *self, void *const *memory) {
 static void *recording(pa_cl_program *self, pa_cl_frame *f, void *const *memory, int *error) {
     void *in = memory[PA_SLOT_IN], *out = memory[PA_SLOT_OUT];
     for (int32_t i = 0; i < f->recording_count; i++)
-        if (f->recordings[i].in == in && f->recordings[i].out == out && f->recordings[i].first == f->from &&
+        if (f->recordings[i].in == in && f->recordings[i].out == out &&
+            f->recordings[i].pixels == self->picture.bound && f->recordings[i].first == f->from &&
             f->recordings[i].last == f->to)
             return f->recordings[i].buffer;
     if (f->recording_count == PA_CL_RECORDINGS) return NULL;
@@ -109,7 +111,7 @@ static void *recording(pa_cl_program *self, pa_cl_frame *f, void *const *memory,
         *error = failed;
         return NULL;
     }
-    f->recordings[f->recording_count++] = (pa_cl_recording){in, out, buffer, f->from, f->to};
+    f->recordings[f->recording_count++] = (pa_cl_recording){in, out, self->picture.bound, buffer, f->from, f->to};
     return buffer;
 }
 
@@ -271,6 +273,7 @@ static void cl_close(pa_program *program) {
     pa_cl.clFinish(self->queue);
     self->opened = 0;
     pa_cl_forget_recordings(self);
+    pa_cl_forget_imports(&self->picture);
 }
 
 static const char *cl_error(const pa_program *program, int code) { return ((const pa_cl_program *)program)->message; }

@@ -57,9 +57,16 @@ typedef struct pa_cl_command_buffer {
 #undef PA_CL_MEMBER
 } pa_cl_command_buffer;
 
-/* Launches [first, last) on two slots; more of these than there is room for are launched one by one. */
+/* A dma-buf that the device reads in place, by the numbers of its file: none other has them while it is imported. */
+typedef struct pa_cl_import {
+    uint64_t device, inode;
+    void *mem;
+} pa_cl_import;
+enum { PA_CL_IMPORTS = 32 }; /* the most buffers of a V4L2 camera */
+
+/* Launches [first, last) on two slots, of the picture in a buffer; more of these than there is room for are launched one by one. */
 typedef struct pa_cl_recording {
-    void *in, *out, *buffer;
+    void *in, *out, *pixels, *buffer;
     int32_t first, last;
 } pa_cl_recording;
 enum { PA_CL_RECORDINGS = 24 };
@@ -77,6 +84,10 @@ typedef struct pa_cl_picture {
     void *table;        /* buffer of what the kernel reads of a frame but its bytes */
     void *pixels;       /* buffer of its bytes, which grows */
     size_t pixels_bytes;
+    void *importing;    /* the platform, where the device has cl_arm_import_memory; else NULL */
+    pa_cl_import imports[PA_CL_IMPORTS];
+    int32_t oldest_import; /* the next to go */
+    void *bound;        /* argument 0 of the kernel, where it is set: `pixels`, or an import */
     int32_t *host[PA_DEPTH_MAX]; /* the table of each frame on the queue */
 } pa_cl_picture;
 

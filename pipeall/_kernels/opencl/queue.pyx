@@ -14,6 +14,7 @@ cdef extern from "program_cl.h" nogil:
         void *argument_of
         const char *step
         void *context
+        void *importing
         int64_t offset, rows, columns
         int32_t base, filter, format
         int64_t *example
@@ -123,6 +124,7 @@ cdef class LaunchProgram:
               there in bytes, size, filter, frames, the example's words, handle of a buffer for the table); None: none
     always    (first, last): commands that every frame runs, the others only some (program.h); None: all
     platform  handle of the device's, where it has cl_khr_command_buffer; else None
+    importing  handle of the device's platform, where it imports a dma-buf; else None
 
     The caller keeps all handles alive as long as this object, and uses it from one thread at a time.
     """
@@ -130,7 +132,8 @@ cdef class LaunchProgram:
     cdef pa_cl_program program
     cdef list names
 
-    def __cinit__(self, queue, commands, patches, staging, platform=None, always=None, picture=None):
+    def __cinit__(self, queue, commands, patches, staging, platform=None, always=None, picture=None,
+                  importing=None):
         cdef const char *missing = NULL
         cdef pa_cl_command *command
         cdef pa_cl_patch *patch
@@ -169,6 +172,7 @@ cdef class LaunchProgram:
             self.program.bytes[i] = nbytes
         if picture is not None:
             self.set_picture(picture)
+            self.program.picture.importing = pointer(importing or 0)
         if platform is not None:
             missing = pa_cl_load_command_buffer(pointer(platform), &self.program.buffers)
             if missing != NULL:

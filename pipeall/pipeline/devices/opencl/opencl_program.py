@@ -84,6 +84,7 @@ class ClProgram:
             device.recording_platform,
             always(lowered, self.step_of),
             self._recorder.reads,
+            device.importing_platform,
         )
 
     @property
