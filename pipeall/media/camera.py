@@ -35,7 +35,7 @@ SENSOR = "a camera that needs libcamera comes by rpicam-vid -t 0 --codec mjpeg -
 
 
 def frames(
-    name: str, path: str, size: tuple[int, int] | None, report: Callable[[Exception], None]
+    name: str, path: str, size: tuple[int, int] | None, report: Callable[[Exception], None], in_place: bool = False
 ) -> Iterator[tuple[video.Planes, float]]:
     """Images of a camera from now on, with their times in s since the first.
 
@@ -43,6 +43,7 @@ def frames(
     path    of the device
     size    width and height that it is asked for; None: as it is set
     report  gets errors of single images
+    in_place  I420 stays in the dma-buf of a camera that exports it
 
     Raises ArgumentError where there is no such camera, and once it is gone.
     """
@@ -54,7 +55,7 @@ def frames(
         raise ArgumentError(f"{name}: expected a camera, got {_reason(error)}") from error
     with device:
         try:
-            yield from _frames(device, name, size, report)
+            yield from _frames(device, name, size, report, in_place)
         except TimeoutError as error:
             raise ArgumentError(f"{name}: gave no image for {TIMEOUT_S:g} s") from error
         except OSError as error:
@@ -67,7 +68,7 @@ def _reason(error: OSError) -> str:
 
 
 def _frames(
-    device: Device, name: str, size: tuple[int, int] | None, report: Callable[[Exception], None]
+    device: Device, name: str, size: tuple[int, int] | None, report: Callable[[Exception], None], in_place: bool
 ) -> Iterator[tuple[video.Planes, float]]:
     layout = chosen(device, name, size)
     decoder = video.Decoder(CODED[layout.fourcc]) if layout.fourcc in CODED else None
@@ -77,12 +78,14 @@ def _frames(
         try:
             if image.damaged:
                 raise ArgumentError("an image came damaged")
-            found = decoder(image.planes[0]) if decoder else [as_planes(layout, image)]
+            found = decoder(image.planes[0]) if decoder else [as_planes(layout, image, in_place)]
         except ArgumentError as error:
             report(ArgumentError(f"{name}: {error}"))
             continue
-        for one in found:
-            yield one, image.time_s - begin_s
+        time_s = image.time_s - begin_s
+        del image  # its buffer is the camera's again when the caller has let go
+        while found:
+            yield found.pop(0), time_s
 
 
 def chosen(device: Device, name: str, size: tuple[int, int] | None) -> Layout:
@@ -107,7 +110,7 @@ def read_of(offered: Sequence[str]) -> list[str]:
     return [fourcc for fourcc in offered if fourcc in RAW or fourcc in CODED]
 
 
-def as_planes(layout: Layout, image: Image) -> video.Planes:
+def as_planes(layout: Layout, image: Image, in_place: bool = False) -> video.Planes:
     """An image that is not coded. Raises ArgumentError where it is too short."""
     form, shapes = RAW[layout.fourcc]
     separate = len(image.planes) > 1
@@ -121,6 +124,11 @@ def as_planes(layout: Layout, image: Image) -> video.Planes:
             raise ArgumentError(f"expected {rows} rows of {bytes_} bytes, {apart} apart, got {got} bytes")
         parts.append(np.lib.stride_tricks.as_strided(memory, (rows, bytes_), (apart, 1)))
         at += rows * apart
+    width, height = layout.width, layout.height
+    whole = layout.fourcc == "YU12" and layout.row_bytes == (width,) and not width % 2 and not height % 2
+    if in_place and image.dma_buf and whole:
+        pixels = image.planes[0][: width * height * 3 // 2].reshape(-1, width)
+        return video.Planes(pixels, *colours(layout), image.dma_buf)
     return video.image(form, (layout.width, layout.height), parts, *colours(layout))
 
 

@@ -47,7 +47,7 @@ class MediaFrame:
     number   of the frame in its source, from 0
     time_s   since the source began; None where it does not say
     again    it was there before: ``Frames`` repeats
-    yuv, full_range  colours of I420, as ``pipeall.Picture`` names them
+    yuv, full_range, dma_buf  of I420, as ``pipeall.Picture`` names them
     """
 
     pixels: np.ndarray
@@ -57,6 +57,7 @@ class MediaFrame:
     again: bool = False
     yuv: str = "BT.601"
     full_range: bool = False
+    dma_buf: tuple[int, int, int] | None = None
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def layout(sources: Sequence[Source]) -> str:
 
 
 def opened(
-    source: Source, report: Callable[[Exception], None]
+    source: Source, report: Callable[[Exception], None], in_place: bool = False
 ) -> Iterator[tuple[np.ndarray | video.Planes, float | None]]:
     """Frames of one source with their times. Raises ArgumentError where it cannot be read."""
     if source.kind == "photo":
@@ -123,7 +124,7 @@ def opened(
     word = CAMERA.fullmatch(source.name)
     if word or _is_camera(Path(source.name)):
         size = (int(word[2]), int(word[3])) if word and word[2] else None
-        return camera.frames(source.name, f"/dev/video{word[1]}" if word else source.name, size, report)
+        return camera.frames(source.name, f"/dev/video{word[1]}" if word else source.name, size, report, in_place)
     options: dict[str, str] = {}
     if source.kind == "live":
         options = WHOLE if source.name.startswith((STDIN, "tcp://")) else LIVE
@@ -133,7 +134,7 @@ def opened(
 
 def _media_frame(picture: np.ndarray | video.Planes, *where: Any) -> MediaFrame:
     if isinstance(picture, video.Planes):
-        return MediaFrame(picture.pixels, *where, picture.yuv, picture.full_range)
+        return MediaFrame(picture.pixels, *where, picture.yuv, picture.full_range, picture.dma_buf)
     return MediaFrame(picture, *where)
 
 
@@ -157,6 +158,7 @@ class Frames:
     tell    gets the errors of sources that cannot be read, the first ones when there is a frame; without it they are
             raised, and so is the last one where there is no frame at all
     paced   a video's frames come when its times say, as a camera's do
+    in_place  a camera's frames stay in its dma-buf where they can: for a plan whose first units read them there
     read_ms mean time that a frame took to be read, but for live sources, which are waited for
 
     A camera or a stream that fails beside other sources is tried again until ``close``, and they go on (``apart``).
@@ -170,7 +172,7 @@ class Frames:
         paced: bool = False,
     ):
         self.sources, self.paced = sources, paced
-        self.layout = layout(sources)
+        self.layout, self.in_place = layout(sources), False
         self._repeat, self._tell = repeat, tell
         self._held: list[Exception] = []
         self._unread = self._count = self._spent_ns = 0
@@ -188,7 +190,8 @@ class Frames:
         frames = {name: Frames(part, self._repeat, self._tell, self.paced) for name, part in parts.items()}
         self._beside = list(frames.values())
         for one in self._beside:
-            one.layout, one._closed, one._beside = self.layout, self._closed, self._beside
+            one.layout, one.in_place = self.layout, self.in_place
+            one._closed, one._beside = self._closed, self._beside
         return frames
 
     def close(self) -> None:
@@ -254,7 +257,7 @@ class Frames:
     def _opened(self, source: Source, number: int, again: bool) -> Iterator[MediaFrame]:
         """The frames of a source until it ends, numbered from ``number`` on."""
         clock, begin_ns = Clock(), time.perf_counter_ns()
-        for at, (picture, time_s) in enumerate(opened(source, self._report), number):
+        for at, (picture, time_s) in enumerate(opened(source, self._report, self.in_place), number):
             if self.paced and source.kind == "video" and time_s is not None:
                 clock.wait(time_s)
             frame = _media_frame(picture, source, at, time_s, again)

@@ -12,6 +12,8 @@ import errno
 import mmap
 import os
 import select
+import weakref
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from ctypes import c_char, c_int32, c_long, c_uint8, c_uint16, c_uint32, c_ulong, c_void_p
@@ -23,7 +25,8 @@ import numpy as np
 CAPTURE, CAPTURE_MPLANE, STREAMING, OWN_CAPABILITIES = 0x1, 0x1000, 0x4000000, 0x80000000
 ONE_PLANE, SEVERAL_PLANES = 1, 9  # types of buffers
 MMAP, DAMAGED = 1, 0x40  # memory of a buffer, and its flag
-BUFFERS, PLANES = 4, 8  # that are asked for, and the most of a buffer
+BUFFERS, PLANES = 8, 8  # that are asked for, and the most of a buffer
+LEAST = 2  # that stay with the camera, which stands still without: images are copied before
 DISCRETE = 1  # of intervals
 
 
@@ -108,6 +111,13 @@ class Buffer(ctypes.Structure):
     ]  # fmt: skip
 
 
+class Export(ctypes.Structure):
+    _fields_ = [
+        ("type", c_uint32), ("index", c_uint32), ("plane", c_uint32), ("flags", c_uint32), ("descriptor", c_int32),
+        ("reserved", c_uint32 * 11),
+    ]  # fmt: skip
+
+
 def _code(direction: int, number: int, given: type) -> int:
     """Of an ioctl that writes (1), reads (2) or both."""
     return direction << 30 | ctypes.sizeof(given) << 16 | ord("V") << 8 | number
@@ -116,7 +126,7 @@ def _code(direction: int, number: int, given: type) -> int:
 QUERY_CAPABILITY, LIST_FORMATS = _code(2, 0, Capability), _code(3, 2, FormatDescription)
 GET_FORMAT, SET_FORMAT, LIST_INTERVALS = _code(3, 4, Format), _code(3, 5, Format), _code(3, 75, Interval)
 REQUEST_BUFFERS, QUERY_BUFFER = _code(3, 8, BuffersRequest), _code(3, 9, Buffer)
-GIVE_BUFFER, TAKE_BUFFER = _code(3, 15, Buffer), _code(3, 17, Buffer)
+GIVE_BUFFER, TAKE_BUFFER, EXPORT = _code(3, 15, Buffer), _code(3, 17, Buffer), _code(3, 16, Export)
 START, STOP = _code(1, 18, c_int32), _code(1, 19, c_int32)
 
 
@@ -132,12 +142,32 @@ class Layout(NamedTuple):
 
 
 class Image(NamedTuple):
-    """The bytes of each plane of memory (uint8), in place until the next image is asked for; ``damaged`` says that the
-    driver found them so. time_s: of CLOCK_MONOTONIC, for nearly all drivers."""
+    """The bytes of each plane of memory (uint8): in place, and the camera gets the buffer back when nobody has them any
+    more; copies where it would have too few. time_s: of CLOCK_MONOTONIC, for nearly all drivers. damaged: the driver
+    found them so. dma_buf: of one plane in place, as ``pipeall.Picture`` has it."""
 
     planes: list[np.ndarray]
     time_s: float
     damaged: bool
+    dma_buf: tuple[int, int, int] | None = None
+
+
+class _Memory:
+    """A buffer in this process, and as a dma-buf where the driver exports it, as long as anybody has this."""
+
+    def __init__(self, maps: list[mmap.mmap], descriptor: int | None):
+        self.maps = maps
+        self.dma_buf: tuple[int, int, int] | None = None
+        self.out = 0  # planes that somebody has
+        if descriptor is not None:
+            weakref.finalize(self, os.close, descriptor)
+            self.dma_buf = descriptor, np.frombuffer(maps[0], np.uint8).ctypes.data, len(maps[0])
+
+    def plane(self, number: int, begin: int, end: int) -> np.ndarray:
+        """Bytes of a plane. Views of the array keep it, for its base is no array."""
+        end = min(end, len(self.maps[number]))
+        begin = min(begin, end)
+        return np.frombuffer(self.maps[number], np.uint8, end - begin, begin)
 
 
 class Device:
@@ -221,27 +251,44 @@ class Device:
         return Layout(_text(pixels.fourcc), pixels.width, pixels.height, row_bytes, colours)
 
     def images(self, timeout_s: float) -> Iterator[Image]:
-        """As they come, from the first one after the call. Raises TimeoutError after so long without one."""
+        """As they come, from the first one after the call, each the caller's as long as it likes. Raises TimeoutError
+        after so long without one."""
         count = self._ask(REQUEST_BUFFERS, BuffersRequest(count=BUFFERS, type=self.type, memory=MMAP)).count
-        memory = [self._mapped(index) for index in range(count)]
+        memory = [self._memory(index) for index in range(count)]
+        back: deque[_Memory] = deque()  # one for each plane that nobody has any more
         for index in range(count):
             self._ask(GIVE_BUFFER, self._buffer(index)[0])
         self._ask(START, c_int32(self.type))
         try:
             while True:
+                while back:
+                    self._return(memory, back.popleft())
                 if not select.select([self._file], [], [], timeout_s)[0]:
                     raise TimeoutError
                 taken, planes = self._buffer(0)
                 self._ask(TAKE_BUFFER, taken)
                 used = [(plane.begin, plane.used_bytes) for plane in planes] or [(0, taken.used_bytes)]
-                maps = zip(memory[taken.index], used, strict=False)
-                bytes_of = [np.frombuffer(map_, np.uint8)[begin:end] for map_, (begin, end) in maps]
-                yield Image(bytes_of, taken.s + taken.us / 1e6, bool(taken.flags & DAMAGED))
-                del bytes_of
-                self._ask(GIVE_BUFFER, self._buffer(taken.index)[0])
+                yield self._image(memory, taken, used, back)
         finally:
             with suppress(OSError):  # of a camera that is gone
                 self._ask(STOP, c_int32(self.type))
+
+    def _image(self, memory: list[_Memory], taken: Buffer, used: list[tuple[int, int]], back: deque[_Memory]) -> Image:
+        """An image in place, or its copy; planes that are let go come to ``back``."""
+        own, time_s, damaged = memory[taken.index], taken.s + taken.us / 1e6, bool(taken.flags & DAMAGED)
+        planes = [own.plane(number, *place) for number, place in enumerate(used[: len(own.maps)])]
+        own.out = len(planes)
+        lend = sum(not other.out for other in memory) >= LEAST
+        for plane in planes:
+            weakref.finalize(plane, back.append, own)
+        if lend:
+            return Image(planes, time_s, damaged, own.dma_buf)
+        return Image([plane.copy() for plane in planes], time_s, damaged)
+
+    def _return(self, memory: list[_Memory], lent: _Memory) -> None:
+        lent.out -= 1
+        if not lent.out:
+            self._ask(GIVE_BUFFER, self._buffer(memory.index(lent))[0])
 
     def _buffer(self, index: int) -> tuple[Buffer, Any]:
         """To ask about a buffer, with where its planes are told. The one keeps the other."""
@@ -252,15 +299,19 @@ class Device:
             buffer.place.planes, buffer.length = ctypes.addressof(planes), PLANES
         return buffer, planes
 
-    def _mapped(self, index: int) -> list[mmap.mmap]:
-        """The planes of a buffer in this process, until ``close``."""
+    def _memory(self, index: int) -> _Memory:
         buffer, planes = self._buffer(index)
         self._ask(QUERY_BUFFER, buffer)
         parts = [(plane.place.offset, plane.size_bytes) for plane in planes[: buffer.length]]
-        return [
+        maps = [
             mmap.mmap(self._file.fileno(), size, mmap.MAP_SHARED, mmap.PROT_READ, offset=offset)
             for offset, size in parts or [(buffer.place.offset, buffer.length)]
         ]
+        descriptor = None
+        if len(maps) == 1:
+            with suppress(OSError):  # of a driver that exports none
+                descriptor = self._ask(EXPORT, Export(type=self.type, index=index, flags=os.O_CLOEXEC)).descriptor
+        return _Memory(maps, descriptor)
 
 
 def _text(fourcc: int) -> str:

@@ -34,11 +34,12 @@ SPACES = {"BT.601": SMPTE_170M, "BT.709": 1, "BT.2020": 9}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Planes:
-    """A frame as I420 with what its colours are, as ``pipeall.Picture`` names them. pixels: uint8 (3 H / 2, W)."""
+    """A frame as I420 with colours and dma-buf, as ``pipeall.Picture`` names them. pixels: uint8 (3 H / 2, W)."""
 
     pixels: np.ndarray
     yuv: str
     full_range: bool
+    dma_buf: tuple[int, int, int] | None = None
 
 
 def package() -> Any:

@@ -246,7 +246,7 @@ def test_close_ends_all_threads(file, board):
 def test_a_camera_drops_the_oldest(model, monkeypatch):
     """A camera that is faster than the network, in the place of one: fewer answers than frames, in order."""
     frame = sources.video.Planes(np.full((72, 64), 128, np.uint8), "BT.601", False)
-    monkeypatch.setattr(sources, "opened", lambda source, report: ((frame, n / 1e4) for n in range(3000)))
+    monkeypatch.setattr(sources, "opened", lambda source, report, in_place: ((frame, n / 1e4) for n in range(3000)))
     monkeypatch.setattr(sources.video, "package", lambda: None)
     numbers = [answer.frame.number for answer in model("camera:0")]
     assert numbers == sorted(set(numbers)) and 0 < len(numbers) < 3000

@@ -31,11 +31,12 @@ STRUCTURES = {  # ours -> the kernel's, and the fields of other names
     "Plane": ("v4l2_plane", {"used_bytes": "bytesused", "size_bytes": "length", "place": "m", "begin": "data_offset"}),
     "Buffer": ("v4l2_buffer", {"used_bytes": "bytesused", "s": "timestamp.tv_sec", "us": "timestamp.tv_usec",
                                "place": "m", "reserved": "reserved2"}),
+    "Export": ("v4l2_exportbuffer", {"descriptor": "fd"}),
 }  # fmt: skip
 CODES = {
     "QUERY_CAPABILITY": "QUERYCAP", "LIST_FORMATS": "ENUM_FMT", "GET_FORMAT": "G_FMT", "SET_FORMAT": "S_FMT",
     "LIST_INTERVALS": "ENUM_FRAMEINTERVALS", "REQUEST_BUFFERS": "REQBUFS", "QUERY_BUFFER": "QUERYBUF",
-    "GIVE_BUFFER": "QBUF", "TAKE_BUFFER": "DQBUF", "START": "STREAMON", "STOP": "STREAMOFF",
+    "GIVE_BUFFER": "QBUF", "TAKE_BUFFER": "DQBUF", "EXPORT": "EXPBUF", "START": "STREAMON", "STOP": "STREAMOFF",
 }  # fmt: skip
 
 # Each camera is opened in the one child: the library in front of it reads the environment then.
@@ -60,6 +61,40 @@ for number, (words, settings) in enumerate(json.load(sys.stdin)):
         told.append(str(error))
     print(json.dumps([told, times, camera.table()[0]]))
 np.savez(sys.argv[1], **found)
+"""
+
+HOLDER = """
+import json, os, sys
+import numpy as np
+from pipeall import ArgumentError
+from pipeall.media import camera
+
+def descriptors():
+    return sum("memfd:buffer" in os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd")
+               if os.path.lexists(f"/proc/self/fd/{n}"))
+
+def same(planes, copy):
+    if planes.dma_buf:
+        descriptor, address, nbytes = planes.dma_buf
+        begin = planes.pixels.ctypes.data - address
+        if os.pread(descriptor, nbytes, 0)[begin:begin + copy.nbytes] != copy.tobytes():
+            return False
+    return np.array_equal(planes.pixels, copy)
+
+most, held, firsts, inside = int(sys.argv[1]), [], [], 0
+try:
+    for planes, time_s in camera.frames("camera:7", "/dev/video7", None, print, in_place=True):
+        held.append((planes, planes.pixels.copy()))
+        inside += planes.dma_buf is not None
+        firsts.append(int(planes.pixels[0, 0]))
+        del planes, held[:max(0, len(held) - most)]
+        assert all(same(*one) for one in held)
+except ArgumentError as error:
+    ended = str(error)
+assert all(same(*one) for one in held)
+before = descriptors()
+held.clear()
+print(json.dumps([ended, firsts, inside, before, descriptors()]))
 """
 
 
@@ -201,6 +236,21 @@ def test_what_is_chosen_and_what_goes_wrong(av, seen, tmp_path):
     assert "gives pRAA BG10 only, which pipeall does not read" in sensor[2]
     assert meta[0] == ["camera:7: expected a camera, got no such device"] and meta[2].startswith("no camera found")
     assert none[0] == ["camera:8: there is no camera /dev/video8; there are camera:7 (Cam)"]
+
+
+@pytest.mark.parametrize("several", [0, 1])
+@pytest.mark.parametrize(("held", "inside", "open_"), [(0, 20, 0), (2, 20, 2), (12, 8, 4)])
+def test_buffers_are_lent(av, library, held, inside, open_, several):
+    """I420 in place: a buffer of six is not written again while anybody has it, and copied where two are left."""
+    settings = {"FORMATS": "YU12", "PLANES": several, "EXPORT": 1, "IMAGES": 20}
+    environment = os.environ | {"LD_PRELOAD": str(library)} | {f"CAMERA_{k}": str(v) for k, v in settings.items()}
+    command = [sys.executable, "-c", HOLDER, str(held)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    ended, firsts, found, before, after = json.loads(done.stdout)
+    assert ended == "camera:7: ended by no such device"
+    assert firsts == [20 + 3 * i for i in range(20)]  # each once, in order
+    assert (found, before, after) == (inside, open_, 0)
 
 
 @pytest.mark.parametrize(

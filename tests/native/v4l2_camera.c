@@ -5,8 +5,8 @@
  *   CAMERA_PAD      bytes behind each row                                  CAMERA_IMAGES   after which it is unplugged
  *   CAMERA_DAMAGED  which image is                                         CAMERA_CODED    file of a coded image
  *   CAMERA_ERROR    errno of opening it                                    CAMERA_SILENT   1: it gives nothing
- *   CAMERA_META     1: a node for metadata
- * Its buffers lie in a memfd, which whoever maps them gets as it is. Any call that a driver would refuse fails. */
+ *   CAMERA_META     1: a node for metadata                                 CAMERA_EXPORT   1: buffers as dma-buf
+ * A memfd stands for a dma-buf. Its buffers lie in a memfd, which whoever maps them gets as it is. Any call that a driver would refuse fails. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,10 +20,10 @@
 #include <sys/select.h>
 #include <unistd.h>
 
-enum { BUFFERS = 3, ROOM = 1 << 20, BEGIN = 64 };
+enum { BUFFERS = 6, ROOM = 1 << 20, BEGIN = 64 };
 
 static struct {
-    int fd, several, pad, images, damaged, on, given, next, queued[BUFFERS], order[BUFFERS], waiting;
+    int fd, several, pad, images, damaged, on, given, next, queued[BUFFERS], order[BUFFERS], exported[BUFFERS], waiting;
     char formats[8][5];
     int count;
     unsigned fourcc, width, height;
@@ -160,6 +160,7 @@ static int on_buffer(unsigned long request, struct v4l2_buffer *b) {
     memmove(camera.order, camera.order + 1, sizeof(int) * --camera.waiting);
     camera.queued[b->index] = 0;
     fill(b->index, used);
+    if (camera.exported[b->index] && pwrite(camera.exported[b->index], place(b->index, 0), ROOM, 0) != ROOM) return -1;
     for (int p = 0; camera.several && p < count; p++) b->m.planes[p].bytesused = used[p], b->m.planes[p].data_offset = BEGIN;
     b->bytesused = camera.several ? 0 : used[0], b->length = camera.several ? count : ROOM;
     b->timestamp.tv_sec = 100, b->timestamp.tv_usec = 40000 * camera.given;
@@ -207,6 +208,14 @@ static int answer(unsigned long request, void *argument) {
     case VIDIOC_QUERYBUF: case VIDIOC_QBUF: case VIDIOC_DQBUF: {
         struct v4l2_buffer *b = argument;
         return b->type == type ? on_buffer(request, b) : fail(EINVAL);
+    }
+    case VIDIOC_EXPBUF: {
+        struct v4l2_exportbuffer *e = argument;
+        if (!number("CAMERA_EXPORT", 0)) return fail(ENOTTY);
+        if (e->type != type || e->index >= BUFFERS || e->plane || e->flags != O_CLOEXEC) return fail(EINVAL);
+        camera.exported[e->index] = memfd_create("buffer", MFD_CLOEXEC);
+        if (ftruncate(camera.exported[e->index], ROOM)) return -1;
+        return e->fd = camera.exported[e->index], 0;
     }
     case VIDIOC_STREAMON: case VIDIOC_STREAMOFF:
         if (*(unsigned *)argument != type) return fail(EINVAL);

@@ -3,17 +3,57 @@ dma-buf. Never run on hardware."""
 
 import ctypes
 import gc
+import json
 import mmap
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from graphs import picture_net
-from preload import built
+from preload import NATIVE, built
 
 from pipeall import ArgumentError, Engine, Picture, Pipeline, PipelineError
 from pipeall._kernels.opencl import cl_devices as opencl
 
+# A camera's frames from its buffers to the device, by the libraries in front of both.
+CAMERA = """
+import ctypes, json, sys
+import numpy as np
+from pipeall import Board, Engine, Picture, Pipeline
+from pipeall._kernels.opencl import cl_devices as opencl
+from pipeall.media import sources
+
+sys.path.append(sys.argv[2])
+from graphs import picture_net
+
+board, copies = Board.detect(), []
+opencl.opened(board.component("gpu").device.info)  # loads OpenCL before the libraries in front of it
+opencl.Device.library, opencl.Device.importing_platform = sys.argv[1], 1
+counts = ctypes.CDLL(sys.argv[1])
+graph, picture = picture_net((12, 16)), Picture(frames="I420")
+frames = sources.Frames(sources.find(["camera:7"], False), tell=print)
+frames.in_place = board.component("gpu").device.reads_dma_buf
+
+def come():
+    for frame in frames:
+        copies.append(frame.pixels.copy())
+        yield frame
+        del frame
+
+found = []
+with Pipeline(graph, "gpu-big:2", board, input=picture) as pipe:
+    try:
+        for result in pipe.map(come()):
+            found.append(result)
+    except Exception as error:  # it is unplugged
+        print(error)
+with Engine(graph, "big", board, input=Picture(frames="I420", yuv="BT.709", full_range=True)) as engine:
+    expected = [engine(x) for x in copies]
+np.testing.assert_allclose(found, expected[:len(found)], rtol=1e-5, atol=0.02)
+print(json.dumps([len(found), ctypes.c_int.in_dll(counts, "imported").value]))
+"""
 SIZE, BEGIN, NBYTES = (12, 16), 100, 1 << 15
 RNG = np.random.default_rng(8)
 
@@ -176,3 +216,14 @@ def test_without_the_extension_frames_are_copied(frame, board_with_gpu):
     expected = expected_of([x.pixels], Picture(), board_with_gpu)
     with Pipeline(picture_net(SIZE), "gpu", board_with_gpu, input=Picture()) as pipe:
         np.testing.assert_allclose(list(pipe.map([x])), expected, rtol=1e-5, atol=0.02)
+
+
+def test_from_the_camera_to_the_device(shim, tmp_path):
+    camera = built("v4l2_camera", tmp_path)
+    settings = {"FORMATS": "YU12", "EXPORT": "1", "IMAGES": "40"}
+    environment = os.environ | {"LD_PRELOAD": str(camera)} | {f"CAMERA_{k}": v for k, v in settings.items()}
+    command = [sys.executable, "-c", CAMERA, str(shim), str(NATIVE.with_name("support"))]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    said, numbers = done.stdout.splitlines()[0], json.loads(done.stdout.splitlines()[-1])
+    assert said == "camera:7: ended by no such device" and numbers[0] == 40 and 3 <= numbers[1] <= 6

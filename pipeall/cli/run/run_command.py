@@ -146,7 +146,7 @@ def run(
         outputs: list[HandOn] = [open_files.enter_context(Drawing(draw, inputs))] if draw else []
         page = open_files.enter_context(_page(view)) if view else None
         options = {"slots": slots, "trace": trace or False, "realtime": realtime, "cores": cores}
-        pipe = _pipeline(graph, first, board, rebalance, input=read.fed(frames.layout), **options)
+        pipe = _pipeline(graph, first, board, rebalance, frames, input=read.fed(frames.layout), **options)
         if page is not None:
             page.pipe = pipe
             outputs.append(page)
@@ -195,7 +195,10 @@ def _same_clocks(chosen: Callable[[], Choice], clocks: Clocks) -> Choice:
     return choice
 
 
-def _pipeline(graph: Graph, plan: Plan, board: Board, rebalance: str | None, **more: Any) -> Pipeline:
+def _pipeline(
+    graph: Graph, plan: Plan, board: Board, rebalance: str | None, frames: sources.Frames, **more: Any
+) -> Pipeline:
+    frames.in_place = all(board.component(lane[0].unit.whole).device.reads_dma_buf for lane in plan.lanes)
     profile = Profile.load(rebalance) if rebalance else None
     if profile and not measured_on(profile, board):
         raise ArgumentError(f"--rebalance {rebalance}: expected a profile measured on this machine")

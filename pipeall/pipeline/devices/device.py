@@ -89,6 +89,7 @@ class Device(ABC):
     stand_in    a CPU plays this device; say so wherever its results are shown
     owns_slots  the slots of rings beside its stages must be its own memory (``Program.slot``)
     queued      its commands run while the stage's thread does something else
+    reads_dma_buf  it reads a picture in the dma-buf that a frame says it lies in
     page_bytes  weights take whole pages of so many bytes
     shares      ``compile`` is told of the other programs of its unit and pipeline
     """
@@ -107,6 +108,7 @@ class Device(ABC):
     stand_in: bool = False
     owns_slots: ClassVar[bool] = False
     queued: ClassVar[bool] = False
+    reads_dma_buf: bool = False
     page_bytes: int = 1
     shares: ClassVar[bool] = False
 

@@ -64,6 +64,10 @@ class OpenCl(Device):
         return self.precision != "fp32"
 
     @property
+    def reads_dma_buf(self) -> bool:
+        return opencl.opened(self.info).importing_platform is not None
+
+    @property
     def width(self) -> int:
         return self.info.compute_units
 
