@@ -6,7 +6,8 @@
  *   CAMERA_DAMAGED  which image is                                         CAMERA_CODED    file of a coded image
  *   CAMERA_ERROR    errno of opening it                                    CAMERA_SILENT   1: it gives nothing
  *   CAMERA_META     1: a node for metadata                                 CAMERA_EXPORT   1: buffers as dma-buf
- * A memfd stands for a dma-buf. Its buffers lie in a memfd, which whoever maps them gets as it is. Any call that a driver would refuse fails. */
+ * Its buffers lie in a memfd, which whoever maps them gets as it is; others stand for a dma-buf each. Any call that a
+ * driver would refuse fails. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
