@@ -128,6 +128,12 @@ def several(det: Path, rec: Path, camera: list[npt.NDArray[np.uint8]]) -> dict[s
     return {network: one.fps for network, one in simulated.networks.items()}
 
 
+def examined() -> bool:
+    found: pipeall.Diagnosis = pipeall.doctor(self_test=False)
+    print(found, [fault.remedy for fault in found.faults])
+    return found.ok
+
+
 async def main() -> None:
     board = pipeall.Board.detect(gpu=False)
     graph = load(Path("net.onnx"))

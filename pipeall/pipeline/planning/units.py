@@ -141,7 +141,10 @@ class Unit(str):
                 return cls(name + (number or ""), None, precision or "")
         *names, last = known
         letters = ", ".join(name[0].upper() for name in known)
-        precise = ", ".join(f"{name}@{precision}" for name, traits in known.items() for precision in traits.precisions)
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for name, traits in known.items():
+            alike.setdefault(tuple(traits.precisions), []).append(name)
+        precise = "; ".join(f"{', '.join(of)} with @{', @'.join(words)}" for words, of in alike.items() if words)
         raise ArgumentError(
             f"component: expected {', '.join(names)} or {last}, or a letter of {letters} ({precise}); got {shown(word)}"
         )
