@@ -94,7 +94,7 @@ def features(tree: Path, cpu: str) -> str:
     return str(folder.parent)
 
 
-ARITHMETIC = "kernels pack_pixels staged gemm_tiles winograd strassen"
+ARITHMETIC = "kernels pack_pixels staged gemm_tiles winograd strassen sparse"
 OTHER = (  # plain C, and vectors that others test
     "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels copy_kernels strided_kernels"
     " strided_rows tiling_kernels"

@@ -37,7 +37,8 @@ ON_STRIDED = ("reduce", "argmax", "normalize", "softmax_columns")  # test_stride
 BEHIND = ("silu",)  # test_silu
 PICTURES = ("picture",)  # test_picture_kernels
 COPIES = ("transpose",)  # test_copy_kernels
-ELSEWHERE = (*MEASURES, *TRAINING, *ATTENTION, *RESIZING, *ON_STRIDED, *BEHIND, *PICTURES, *COPIES)
+SPARSE = ("gemm_sparse",)  # test_sparse
+ELSEWHERE = (*SPARSE, *MEASURES, *TRAINING, *ATTENTION, *RESIZING, *ON_STRIDED, *BEHIND, *PICTURES, *COPIES)
 
 
 def is_depthwise(case):

@@ -74,9 +74,14 @@ def run_step(step, arrays, table, cores, algorithm=None, arena_bytes=0):
     return result
 
 
-def run_case(case, table, cores, algorithm=None):
-    """The result of the one step of a case, (h, w, c), after checking every float around it."""
+def run_case(case, table, cores, algorithm=None, weights=lambda array: array):
+    """The result of the one step of a case, (h, w, c), after checking every float around it.
+
+    ``weights`` makes others of those of a convolution.
+    """
     graph, inputs = case_graph(case)
+    made = {name: weights(array) if array.ndim == 4 else array for name, array in graph.constants.items()}
+    graph = replace(graph, constants=made)
     lowered = lower(replace(graph, receives=True, transmits=True))
     (step,) = lowered.steps
     offset, views = 0, []

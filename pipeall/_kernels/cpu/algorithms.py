@@ -5,6 +5,7 @@ half-gemm        the same of one pixel, with weights kept in half precision: hal
 gemv-halves      the same with products of halves, in sums of HALF_ROW of them; only where all is computed in halves
 bf16-gemm        the GEMM with products of bfloat16 and sums of floats: any convolution of floats; only where asked
 direct           a vector of outputs of several groups: for groups too narrow for a panel of the GEMM (depthwise.c)
+sparse           a GEMM that leaves out what SPARSE_COLUMNS filters side by side all have as zeros: for 1x1 kernels
 strassen         seven products of quarters of the matrices, not eight: for 1x1 kernels
 winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 taps of stride and dilation 1
 winograd3|5      F(3x3), F(5x5) for 4x4, F(5x5) for 2x2 taps; with a stride above 1 those of its phases: 4x4 of 7x7,
@@ -21,9 +22,12 @@ from dataclasses import dataclass, replace
 from math import ceil, inf, prod
 from typing import Literal
 
+import numpy as np
+
 from ...steps import is_depthwise, item_bytes
 from .pack_pixels import LANES, fold, folded
 from .space_to_depth import phased, phases_of
+from .sparse_panels import SPARSE_COLUMNS, kept_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class Algorithm:
     lazy  Winograd's taps are transformed in every frame
     """
 
-    kind: Literal["gemm", "half-gemm", "gemv-halves", "bf16-gemm", "direct", "strassen", "winograd"]
+    kind: Literal["gemm", "half-gemm", "gemv-halves", "bf16-gemm", "direct", "sparse", "strassen", "winograd"]
     m: int = 0
     lazy: bool = False
 
@@ -50,6 +54,8 @@ class Algorithm:
         """Multiply-adds of a convolution without what its transforms, pads and panels add."""
         if self.kind in ("gemm", "half-gemm", "gemv-halves", "bf16-gemm", "direct"):
             return filters(step, 1) * prod(step.params["kernel"]) * step.dst.h * step.dst.w
+        if self.kind == "sparse":
+            return kept_weights(step) * step.dst.h * step.dst.w
         if self.kind == "strassen":
             return 7 * pairs(step) * filters(step, 1) // 4
         m, n = tile(step, self)
@@ -57,10 +63,12 @@ class Algorithm:
 
     def inner_bytes(self, step) -> int:
         """Bytes of a convolution's weights as they are kept."""
-        return points_bytes(step, self, 1) if self.keeps_transform else weight_bytes(step, self) * step.weight.size
+        size = kept_weights(step) if self.kind == "sparse" else step.weight.size
+        return points_bytes(step, self, 1) if self.keeps_transform else weight_bytes(step, self) * size
 
 
 GEMM, DIRECT, STRASSEN = Algorithm("gemm"), Algorithm("direct"), Algorithm("strassen")
+SPARSE = Algorithm("sparse")
 HALF_GEMM, GEMV_HALVES = Algorithm("half-gemm"), Algorithm("gemv-halves")
 BF16_GEMM = Algorithm("bf16-gemm")
 HALVED = (HALF_GEMM, GEMV_HALVES)  # what keeps weights of float32 tensors as halves
@@ -69,6 +77,7 @@ HALF_SUM = 128  # products of a sum in half precision (kernels_f16.h: PA_F16_BLO
 HALF_ROW = 32  # the same of one pixel (PA_F16_GEMV_BLOCK)
 HALF_TILE = 6  # points along a side of Winograd's tiles of halves: more lose too much
 TILES = {2: (5,), 3: (2, 4, 6), 4: (3, 5), 5: (2, 4)}  # kernel size, of a phase -> m
+FEWEST_ZEROS = 0.2  # a share of the weights: with fewer zeros nobody looks for those in common
 DIRECT_ROWS = 256  # of a kernel at most (kernels.h: PA_KERNEL_ROWS_MAX)
 # Multiply-adds that take as long as the rest of the work, from timings of whole layers on Zen 3 (AVX2):
 INPUT = {4: 120, 6: 300, 8: 900}  # transforming one channel of a tile of n x n points
@@ -94,6 +103,7 @@ class Costs:
     split, join      Strassen's sums, of a pair of rows for a pair of channels of the input, and of the output. Timed
                      on Zen 4 (AVX-512); on NEON they take 15 (Cortex-A73) to 27 (Cortex-A53) by modelled cycles
     per_weight_byte  reading a byte of weights. A Cortex-A73 reads 3 a cycle, in which it does 4 multiply-adds
+    sparse           a multiply-add of the sparse GEMM, whose tiles are narrow
     by_phases        a convolution by phases counts so many times: its sums are short, and tiles of few channels have as
                      many pointers. By timings of first layers on Zen 3 (AVX2); not on NEON, by modelled cycles
     keep_bytes       transformed weights of a layer that are kept at most. On NEON they are always kept: transforming a
@@ -104,6 +114,7 @@ class Costs:
     lanes: int
     split: float = 40
     join: float = 40
+    sparse: float = 1.2
     per_weight_byte: float = 2.7
     by_phases: float = 1.35
     keep_bytes: float = 4 << 20
@@ -124,6 +135,8 @@ def candidates(step) -> tuple[Algorithm, ...]:
     if makes_reals(step):
         return (GEMM,)
     kh, kw = step.params["kernel"]
+    if fits_sparse(step):
+        return (GEMM, SPARSE, STRASSEN) if fits_strassen(step) else (GEMM, SPARSE)
     if fits_strassen(step):
         return (GEMM, STRASSEN)
     halves, depth = step.dst.dtype == "float16", step.src[0].c // step.params["groups"]
@@ -147,15 +160,32 @@ def makes_reals(step) -> bool:
     return step.src[0].dtype == "int8" and step.dst.dtype == "float32"
 
 
-def fits_strassen(step) -> bool:
-    """Whether every output pixel of a convolution depends on one input pixel alone, and the matrices have halves."""
+def is_pointwise(step) -> bool:
+    """Whether every output pixel of a convolution of floats depends on one input pixel alone, and there are several."""
     x, y, p = step.src[0], step.dst, step.params
     if y.dtype != "float32" or makes_reals(step):
         return False
     pointwise = (*p["kernel"], p["groups"]) == (1, 1, 1) and not any(p["pads"])
     down, right = p["strides"]
-    all_read = (ceil(x.h / down), ceil(x.w / right)) == (y.h, y.w) != (1, 1)
-    return pointwise and all_read and x.c % 2 == 0 and y.c % STRASSEN_COLUMNS == 0
+    return pointwise and (ceil(x.h / down), ceil(x.w / right)) == (y.h, y.w) != (1, 1)
+
+
+def fits_strassen(step) -> bool:
+    """Whether a convolution of 1x1 is a product of matrices that have halves."""
+    return is_pointwise(step) and step.src[0].c % 2 == 0 and step.dst.c % STRASSEN_COLUMNS == 0
+
+
+def fits_sparse(step) -> bool:
+    """Whether a convolution of 1x1 has zeros that filters side by side have in common."""
+    if not is_pointwise(step) or np.count_nonzero(step.weight) > (1 - FEWEST_ZEROS) * step.weight.size:
+        return False
+    return 0 < kept_weights(step) < filters(step, SPARSE_COLUMNS)
+
+
+def kept_weights(step) -> int:
+    """Weights of a convolution of 1x1 without the zeros that SPARSE_COLUMNS filters side by side have in common."""
+    starts, _, _ = kept_rows(np.reshape(step.weight, (step.dst.c, step.src[0].c)))
+    return int(starts[-1]) * SPARSE_COLUMNS
 
 
 def reads_many_weights(step) -> bool:
@@ -173,9 +203,9 @@ def sensible(step, nr: int, isa: str, integers: str = "ref") -> tuple[Algorithm,
     Transformed weights of ``keep_bytes`` or more would not stay in a cache until the next frame: they are made anew.
     Of integers Winograd is compared where the model, by the instruction set ``integers`` of their GEMM, sees it ahead.
     """
-    if fits_strassen(step):
-        fewer = work(step, STRASSEN, nr, isa) < work(step, GEMM, nr, isa)
-        return (GEMM, STRASSEN) if fewer else (GEMM,)
+    if is_pointwise(step):
+        dense = work(step, GEMM, nr, isa)
+        return tuple(way for way in candidates(step) if way == GEMM or work(step, way, nr, isa) < dense)
     keep = inf if step.dst.dtype == "float16" else COSTS[isa].keep_bytes
     able = candidates(step)  # with phases, Winograd's weights are always kept
     ways = tuple(
@@ -232,6 +262,8 @@ def work(step, algorithm: Algorithm, nr: int, isa: str, integers: str = "ref") -
     if algorithm == DIRECT:
         vectors = vector_filters(step, costs.lanes)
         return vectors * taps * (step.dst.h * step.dst.w / products + per_weight)
+    if algorithm == SPARSE:
+        return kept_weights(step) * (step.dst.h * step.dst.w * costs.sparse + per_weight)
     if algorithm == STRASSEN:
         join = costs.join * (WITH_RESIDUAL if len(step.src) > 1 else 1)
         sums = step.src[0].c / 2 * costs.split + step.dst.c / 2 * join

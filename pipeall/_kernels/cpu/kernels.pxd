@@ -197,6 +197,16 @@ cdef extern from "drivers/conv.h" nogil:
     void pa_strassen_pack(const pa_strassen_op *, float *)
     void pa_strassen_step(const void *, void *const *, void *, pa_team *)
 
+    ctypedef struct pa_sparse_op:
+        pa_conv_op conv
+        const pa_kernel_row *transpose
+        const int32_t *starts
+        const int32_t *k
+        const float *values
+        int64_t scratch_bytes
+    void pa_sparse_plan(pa_sparse_op *, int threads)
+    void pa_sparse_step(const void *, void *const *, void *, pa_team *)
+
     ctypedef struct pa_depthwise_op:
         pa_view src, dst, residual
         int32_t has_residual, groups

@@ -20,11 +20,12 @@ import numpy as np
 from ...errors import ArgumentError, DeviceError
 from ...steps import CONSTANT, PIXEL_KINDS, TYPES, is_depthwise, item_bytes
 from .algorithms import (
-    BF16_GEMM, DIRECT, GEMM, GEMV_HALVES, HALVED, STRASSEN, makes_reals, possible, reads_many_weights, tile,
+    BF16_GEMM, DIRECT, GEMM, GEMV_HALVES, HALVED, SPARSE, STRASSEN, makes_reals, padded, possible, reads_many_weights, tile,
 )
 from .cores import pinnable
 from .pack_pixels import KC, fold, folded, folded_weights
 from .space_to_depth import phased, phased_weight, phases_of
+from .sparse_panels import SPARSE_COLUMNS, kept_rows
 from ..buffers import aligned, mapped, packable
 
 BASES = ("arena", "input slot", "output slot", "memory of a tile")

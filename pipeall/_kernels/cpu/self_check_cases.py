@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 
 from ...picture import Picture, described, example
-from .algorithms import BF16_GEMM, DIRECT, GEMM, GEMV_HALVES, HALF_GEMM, STRASSEN, Algorithm
+from .algorithms import BF16_GEMM, DIRECT, GEMM, GEMV_HALVES, HALF_GEMM, SPARSE, STRASSEN, Algorithm
 from .self_check_steps import Steps
 
 Key = tuple[str, str]  # op and element type of kernels.inc
@@ -52,7 +52,21 @@ def case(*keys: str, type_: str = "f32", within: float = 0.0):
     return register
 
 
-def conv(steps, x, out, kernel, *, stride=1, groups=1, algorithm=None, residual=False, dtype="float32", most=4, **more):
+def conv(
+    steps,
+    x,
+    out,
+    kernel,
+    *,
+    stride=1,
+    groups=1,
+    algorithm=None,
+    residual=False,
+    dtype="float32",
+    most=4,
+    weight=None,
+    **more,
+):
     """A convolution of (h, w, c) ``x`` that is padded to keep its size at stride 1, with a bias and bounds."""
     h, w, c = x.shape
     pads = (kernel // 2, kernel // 2, (kernel - 1) // 2, (kernel - 1) // 2)
@@ -62,7 +76,7 @@ def conv(steps, x, out, kernel, *, stride=1, groups=1, algorithm=None, residual=
     src = [steps.pixels(x)]
     if residual:
         src.append(steps.pixels(steps.whole(*size, dtype=dtype)))
-    weight = steps.whole(out, c // groups, kernel, kernel, most=most)
+    weight = steps.whole(out, c // groups, kernel, kernel, most=most) if weight is None else weight
     steps.of_pixels("conv", tuple(src), size, params, algorithm=algorithm, weight=weight, bias=steps.whole(out))
 
 
@@ -111,6 +125,13 @@ def winograd(steps):
 @case("strassen_split", "strassen_join", "gemm", "binary")
 def strassen(steps):
     conv(steps, steps.whole(1, 31, 38, most=2), 128, 1, algorithm=STRASSEN, most=2, residual=True)
+
+
+@case("gemm_sparse")
+def sparse(steps):
+    weight = steps.whole(43, 31, 1, 1, most=2)
+    weight[:16, ::2] = 0
+    conv(steps, steps.whole(1, 29, 31), 43, 1, algorithm=SPARSE, residual=True, weight=weight)
 
 
 # ---- the rest of floats ----

@@ -5,6 +5,7 @@
 #include "../dispatch.h"
 #include "../kernels_f16.h"
 #include "../kernels_s8.h"
+#include "../kernels_sparse.h"
 
 /* ---- conv.c: by indirect GEMM ----
  *
@@ -152,6 +153,25 @@ int64_t pa_strassen_packed_floats(const pa_strassen_op *op);
 /* [7][panel][Cin / 2][NR], in the order in which the products read them. */
 void pa_strassen_pack(const pa_strassen_op *op, float *packed);
 void pa_strassen_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* ---- sparse.c: 1x1 convolution without the zeros of blocks of filters ---- */
+
+/* conv: 1x1, one group, no padding; `weight` is not used. Rows [starts[i], starts[i + 1]) of `values`, NR floats each, are
+ * of panel i / blocks, and of the channels k[row] of the block i % blocks of PA_SPARSE_BLOCK channels. */
+enum { PA_SPARSE_BLOCK = 512 };
+typedef struct pa_sparse_op {
+    pa_conv_op conv;
+    const pa_kernel_row *transpose;
+    const int32_t *starts, *k;
+    const float *values;
+    /* set by plan: */
+    int64_t rows, panels;         /* output pixels and panels of a chunk */
+    int64_t to[PA_SPARSE_BLOCK];  /* where the elements of a pixel go in a tile, in bytes */
+    int64_t scratch_bytes;        /* per thread: a tile */
+} pa_sparse_op;
+
+void pa_sparse_plan(pa_sparse_op *op, int threads);
+void pa_sparse_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
 /* ---- depthwise.c: depthwise convolution and convolution of narrow groups ---- */
 

@@ -14,6 +14,8 @@ def add_convolution(CpuProgram self, step, algorithm):
         add_depthwise(self, step)
     elif algorithm == STRASSEN:
         add_strassen(self, step)
+    elif algorithm == SPARSE:
+        add_sparse(self, step)
     elif algorithm.kind == "winograd":
         add_winograd(self, step, algorithm)
     else:
@@ -143,6 +145,33 @@ cdef int add_strassen(CpuProgram self, step) except -1:
         weights.panels = None
     op.packed, op.conv.weight = f32_pointer(weights.transformed), NULL
     self.append(pa_strassen_step, op, 4 * op.scratch_floats)
+    return 0
+
+
+cdef int add_sparse(CpuProgram self, step) except -1:
+    cdef pa_sparse_op *op = <pa_sparse_op *>self.new(sizeof(pa_sparse_op))
+    cdef const pa_kernel_row *row = self.row(step, "gemm_sparse")
+    fill_conv(self, step, &op.conv, row)
+    op.transpose = self.row_of(step, "transpose", "f32")
+    key = (place_of(step.weight), place_of(step.bias), SPARSE, <uintptr_t>row)
+    weights = self.packed.get(key)
+    if weights is None:
+        weights = PackedWeights(step)
+        shape = (step.dst.c, step.src[0].c, 1, 1)
+        weight = packable(step.weight, shape, f"step {step.node}: weight")
+        bias = packable(step.bias, (step.dst.c,), f"step {step.node}: bias")
+        starts, k, values = kept_rows(weight.reshape(shape[:2]))
+        weights.panels, weights.bias = self.weights(values.size), self.weights(padded(step.dst.c, SPARSE_COLUMNS))
+        weights.transformed = starts, k
+        if self.pack:
+            weights.panels[:], weights.bias[:step.dst.c] = values.reshape(-1), bias
+        self.packed[key] = weights
+    self.keep.append(weights)
+    starts, k = weights.transformed
+    op.starts, op.k = <const int32_t *>pointer(starts), <const int32_t *>pointer(k)
+    op.values, op.conv.bias = f32_pointer(weights.panels), pointer(weights.bias)
+    pa_sparse_plan(op, self.threads)
+    self.append(pa_sparse_step, op, op.scratch_bytes)
     return 0
 
 

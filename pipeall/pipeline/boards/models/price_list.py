@@ -16,16 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...._kernels.cpu import algorithms
-from ...._kernels.cpu.algorithms import (
-    DIRECT,
-    GEMM,
-    GEMV_HALVES,
-    HALF_GEMM,
-    HALVED,
-    STRASSEN,
-    Algorithm,
-    reads_many_weights,
-)
+from ...._kernels.cpu.algorithms import DIRECT, GEMM, GEMV_HALVES, HALF_GEMM, HALVED, SPARSE, STRASSEN, Algorithm
 from ...._kernels.cpu.pack_pixels import fold, folded
 from ...._kernels.cpu.space_to_depth import phased
 from ....errors import ArgumentError
@@ -324,7 +315,7 @@ def _of(step: Step, way: Algorithm | None, group: int) -> tuple[str, int, tuple[
 
 def _further(step: Step) -> str | None:
     """The kernel whose products a further frame takes, where its weights are read once for several (together.pxi)."""
-    if not reads_many_weights(step):
+    if not algorithms.reads_many_weights(step):
         return None
     dtype = step.src[0].dtype
     return "gemm 1x1" if dtype == FLOAT else f"{TYPES[dtype]}:gemm 1x1"
@@ -349,6 +340,8 @@ def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
         return "gemm 1x1" if taps == 1 else "gemm kxk", products, products / each
     if way == DIRECT:
         return "direct", algorithms.vector_filters(step, algorithms.VECTOR) * taps * pixels, 0
+    if way == SPARSE:
+        return "gemm 1x1", way.products(step), pixels * y.c
     if way == STRASSEN:
         return "strassen", way.products(step), algorithms.pairs(step) * (step.src[0].c + y.c)
     m, n = algorithms.tile(step, way)

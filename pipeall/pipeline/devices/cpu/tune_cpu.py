@@ -19,8 +19,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .... import env
-from ...._kernels.cpu.algorithms import GEMM, STRASSEN, Algorithm, candidates, modelled, sensible
+from ...._kernels.cpu.algorithms import (
+    GEMM,
+    STRASSEN,
+    Algorithm,
+    candidates,
+    fits_sparse,
+    kept_weights,
+    modelled,
+    sensible,
+)
 from ...._kernels.cpu.cluster import Cluster
+from ...._kernels.cpu.sparse_panels import SPARSE_COLUMNS
 from ...._kernels.cpu.table import ROWS, Kernels
 from ....cache import cached_path
 from ....graph.memory import side_by_side
@@ -114,6 +124,8 @@ class Tuner:
     def shape(self, step: Step) -> str:
         x, y = step.src[0], step.dst
         text = shape_key(step) if step.kind == "conv" else f"{x.h}x{x.w}x{y.c} {step.params.get('op', step.kind)}"
+        if step.kind == "conv" and fits_sparse(step):
+            text += f" {kept_weights(step) // SPARSE_COLUMNS} kept"
         kernel = {"int8": f" {self.kernels['gemm', 's8']}", "float16": " float16"}
         return text + kernel.get(y.dtype, "")
 
