@@ -285,10 +285,10 @@ class Device:
             return Image(planes, time_s, damaged, own.dma_buf)
         return Image([plane.copy() for plane in planes], time_s, damaged)
 
-    def _return(self, memory: list[_Memory], lent: _Memory) -> None:
-        lent.out -= 1
-        if not lent.out:
-            self._ask(GIVE_BUFFER, self._buffer(memory.index(lent))[0])
+    def _return(self, memory: list[_Memory], returned: _Memory) -> None:
+        returned.out -= 1
+        if not returned.out:
+            self._ask(GIVE_BUFFER, self._buffer(memory.index(returned))[0])
 
     def _buffer(self, index: int) -> tuple[Buffer, Any]:
         """To ask about a buffer, with where its planes are told. The one keeps the other."""
