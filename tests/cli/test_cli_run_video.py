@@ -190,7 +190,7 @@ class Camera:
     def __init__(self, count: int, period_s: float, interrupted: int | None = None):
         self.count, self.period_s, self.interrupted, self.opened = count, period_s, interrupted, []
 
-    def __call__(self, name, path, size, report):
+    def __call__(self, name, path, size, report, in_place=False):
         self.opened.append((path, size))
         for number in range(self.count):
             time.sleep(self.period_s)

@@ -207,7 +207,7 @@ def test_search_for_latency_ranks_by_latency_without_queueing():
     found = document("search", "tiny", "--units", "B,L", "--objective", "latency", "--verify", "3", *QUICK)
     rows = found["verified"]
     behind = [row["latency_p50_ms"] for row in rows[1:]]  # the first may be one of fewer stages within the spread
-    assert behind == sorted(behind) and len(rows) == 3 and not found["queue"]
+    assert behind == sorted(behind) and len(rows) in (3, 4) and not found["queue"]  # Parallel may be run beside
     assert stages(rows[0]) <= stages(min(rows, key=lambda row: row["latency_p50_ms"]))
 
 
