@@ -20,7 +20,7 @@ def cameras(monkeypatch):
     """Cameras that give twenty frames; which were opened."""
     opened = []
 
-    def frames(source, report):
+    def frames(source, report, in_place=False):
         opened.append(source.name)
         return ((np.full((4, 6, 3), number, np.uint8), number / 10) for number in range(20))
 
