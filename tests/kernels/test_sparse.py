@@ -7,36 +7,29 @@ from math import inf
 import numpy as np
 import pytest
 from bounds import U
-from kernel_runs import FLOAT_ROWS, conv_step, nhwc, run_case, supported_isas
+from kernel_runs import FLOAT_ROWS, conv_step, nhwc, pointwise_case, run_case, supported_isas
 from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall._kernels.cpu.algorithms import GEMM, SPARSE, STRASSEN, candidates, modelled, sensible
 from pipeall._kernels.cpu.sparse_panels import kept_rows
 from pipeall._kernels.cpu.table import choose
 from pipeall.errors import ArgumentError
-from pipeall.graph.cases.op_cases import Case
-from pipeall.graph.ops import attributes, run_graph
+from pipeall.graph.ops import run_graph
 
 KERNELS = sorted({(row.isa, row.core) for row in FLOAT_ROWS if row.op == "gemm_sparse"})
 
 
-def case(c_in, c_out, hw, lo=-inf, hi=inf, strides=(1, 1), residual=False):
-    attrs = attributes("conv", lo=lo, hi=hi, strides=strides)
-    out = (1, c_out, *(-(-size // stride) for size, stride in zip(hw, strides, strict=True)))
-    return Case("conv", attrs, ((1, c_in, *hw), *((out,) if residual else ())), ((c_out, c_in, 1, 1), (c_out,)))
-
-
 CASES = (
-    case(9, 1, (1, 2)),
-    case(3, 9, (1, 3)),
-    case(33, 16, (5, 3), 0.0, 6.0),
-    case(64, 23, (7, 7), -1.0, 1.0, residual=True),
-    case(130, 40, (9, 13), residual=True),
-    case(1100, 17, (5, 4), -inf, 0.5, residual=True),  # three blocks of channels
-    case(34, 64, (30, 31)),  # several chunks
-    case(62, 25, (6, 7), strides=(2, 2)),
-    case(34, 30, (9, 8), 0.0, 6.0, strides=(3, 1)),
-    case(20, 24, (83, 57), strides=(1, 2), residual=True),
+    pointwise_case(9, 1, (1, 2)),
+    pointwise_case(3, 9, (1, 3)),
+    pointwise_case(33, 16, (5, 3), 0.0, 6.0),
+    pointwise_case(64, 23, (7, 7), -1.0, 1.0, residual=True),
+    pointwise_case(130, 40, (9, 13), residual=True),
+    pointwise_case(1100, 17, (5, 4), -inf, 0.5, residual=True),  # three blocks of channels
+    pointwise_case(34, 64, (30, 31)),  # several chunks
+    pointwise_case(62, 25, (6, 7), strides=(2, 2)),
+    pointwise_case(34, 30, (9, 8), 0.0, 6.0, strides=(3, 1)),
+    pointwise_case(20, 24, (83, 57), strides=(1, 2), residual=True),
 )
 
 

@@ -6,43 +6,36 @@ from math import inf
 import numpy as np
 import pytest
 from bounds import U
-from kernel_runs import FLOAT_ROWS, conv_step, nhwc, run_case, single_step, supported_isas
+from kernel_runs import FLOAT_ROWS, conv_step, nhwc, pointwise_case, run_case, single_step, supported_isas
 from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall._kernels.cpu.algorithms import GEMM, STRASSEN, candidates, modelled
 from pipeall._kernels.cpu.table import choose
 from pipeall.errors import ArgumentError
-from pipeall.graph.cases.op_cases import Case
-from pipeall.graph.ops import attributes, run_graph
+from pipeall.graph.ops import run_graph
 from pipeall.steps import SLOT_IN
 
 ROW_OPS = ("gemm", "strassen_split", "strassen_join")
 KERNELS = sorted({(row.isa, row.core) for row in FLOAT_ROWS if row.op in ROW_OPS})
 
 
-def case(c_in, c_out, hw, lo=-inf, hi=inf, strides=(1, 1), residual=False):
-    attrs = attributes("conv", lo=lo, hi=hi, strides=strides)
-    out = (1, c_out, *(-(-size // stride) for size, stride in zip(hw, strides, strict=True)))
-    return Case("conv", attrs, ((1, c_in, *hw), *((out,) if residual else ())), ((c_out, c_in, 1, 1), (c_out,)))
-
-
 CASES = (
-    case(2, 64, (1, 2)),
-    case(34, 64, (1, 3)),  # a row of zeros with the second
-    case(62, 128, (5, 3), 0.0, 6.0),
-    case(64, 64, (7, 7), -1.0, 1.0),
-    case(130, 192, (9, 13)),
-    case(256, 128, (14, 14), 0.0),
-    case(514, 64, (3, 4), -inf, 0.5),
-    case(34, 64, (30, 31)),  # two chunks of a thread
-    case(80, 64, (41, 29)),  # and one row too many
-    case(62, 192, (6, 7), strides=(2, 2)),
-    case(34, 64, (9, 8), 0.0, 6.0, strides=(3, 1)),
-    case(80, 64, (83, 57), strides=(2, 2)),
-    case(34, 64, (1, 3), residual=True),
-    case(62, 192, (4, 7), -1.0, 1.0, residual=True),
-    case(80, 64, (41, 29), 0.0, residual=True),
-    case(34, 64, (9, 7), strides=(2, 2), residual=True),
+    pointwise_case(2, 64, (1, 2)),
+    pointwise_case(34, 64, (1, 3)),  # a row of zeros with the second
+    pointwise_case(62, 128, (5, 3), 0.0, 6.0),
+    pointwise_case(64, 64, (7, 7), -1.0, 1.0),
+    pointwise_case(130, 192, (9, 13)),
+    pointwise_case(256, 128, (14, 14), 0.0),
+    pointwise_case(514, 64, (3, 4), -inf, 0.5),
+    pointwise_case(34, 64, (30, 31)),  # two chunks of a thread
+    pointwise_case(80, 64, (41, 29)),  # and one row too many
+    pointwise_case(62, 192, (6, 7), strides=(2, 2)),
+    pointwise_case(34, 64, (9, 8), 0.0, 6.0, strides=(3, 1)),
+    pointwise_case(80, 64, (83, 57), strides=(2, 2)),
+    pointwise_case(34, 64, (1, 3), residual=True),
+    pointwise_case(62, 192, (4, 7), -1.0, 1.0, residual=True),
+    pointwise_case(80, 64, (41, 29), 0.0, residual=True),
+    pointwise_case(34, 64, (9, 7), strides=(2, 2), residual=True),
 )
 
 

@@ -21,7 +21,7 @@ from pipeall._kernels.opencl import cl_devices as opencl
 CAMERA = """
 import ctypes, json, sys
 import numpy as np
-from pipeall import Board, Engine, Picture, Pipeline
+from pipeall import Board, Engine, Picture, PipeallError, Pipeline
 from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.media import sources
 
@@ -47,7 +47,7 @@ with Pipeline(graph, "gpu-big:2", board, input=picture) as pipe:
     try:
         for result in pipe.map(come()):
             found.append(result)
-    except Exception as error:  # it is unplugged
+    except PipeallError as error:  # it is unplugged
         print(error)
 with Engine(graph, "big", board, input=Picture(frames="I420", yuv="BT.709", full_range=True)) as engine:
     expected = [engine(x) for x in copies]

@@ -5,14 +5,16 @@ What a kernel must not read holds NaN, what it must not write is checked afterwa
 
 from dataclasses import replace
 from functools import cache
+from math import inf
 
 import numpy as np
 from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall._kernels.cpu import cluster
 from pipeall._kernels.cpu.table import OPS, ROWS
-from pipeall.graph.cases.op_cases import case_graph
+from pipeall.graph.cases.op_cases import Case, case_graph
 from pipeall.graph.lower.lower import lower
+from pipeall.graph.ops import attributes
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
 FLOAT_ROWS = tuple(row for row in ROWS if row.type == "f32")
@@ -94,6 +96,13 @@ def run_case(case, table, cores, algorithm=None, weights=lambda array: array):
     arrays = [nhwc(inputs[name]).reshape(view.h, view.w, view.c) for view, name in zip(views, order, strict=True)]
     result = run_step(step, arrays, table, cores, algorithm, lowered.arena_bytes)
     return result, graph, inputs
+
+
+def pointwise_case(c_in, c_out, hw, lo=-inf, hi=inf, strides=(1, 1), residual=False):
+    """A convolution of 1x1."""
+    attrs = attributes("conv", lo=lo, hi=hi, strides=strides)
+    out = (1, c_out, *(-(-size // stride) for size, stride in zip(hw, strides, strict=True)))
+    return Case("conv", attrs, ((1, c_in, *hw), *((out,) if residual else ())), ((c_out, c_in, 1, 1), (c_out,)))
 
 
 def on_pixels(step):
