@@ -73,12 +73,14 @@ static void pick(int item_bytes, int64_t n, const void *src, int64_t src_step, c
 static void pick_by(const pa_indexing *by, int item_bytes, int64_t n, const void *src, int64_t src_step, int64_t i,
                     const void *index, int64_t index_step, void *dst, int64_t dst_step) {
     const int64_t limit = by->limit[0], data_step = by->step[0];
+    const int last = src_step == 0 && data_step == 1 && index_step == 1 && dst_step == 1; /* along the last axis */
 #define PICK_BY(item, number)                                                                                      \
     {                                                                                                              \
         const item *from = src;                                                                                    \
         const number *at = (const number *)index + i;                                                              \
         item *to = dst;                                                                                            \
-        for (int64_t k = 0; k < n; k++)                                                                            \
+        for (int64_t k = 0; k < n && last; k++) to[k] = from[number_of(at[k], limit)];                             \
+        for (int64_t k = 0; k < n && !last; k++)                                                                   \
             to[k * dst_step] = from[k * src_step + number_of(at[k * index_step], limit) * data_step];              \
         break;                                                                                                     \
     }
