@@ -1,5 +1,5 @@
-"""Networks for CIFAR-10 on a Raspberry Pi 5, by its model: searches of the mobile space for equally long, and the best
-networks of pipeall's beside networks like MobileNet v2 and ResNet-20 of the same predicted FPS.
+"""Networks for CIFAR-10 on a Raspberry Pi 5, by its model: searches of a space for equally long, and the best networks
+of pipeall's beside networks like MobileNet v2 and ResNet-20 of the same predicted FPS.
 
     python -m bench.nas.nas_cifar cifar10.npz --folder runs --minutes 20 --seeds 3 --finish 30
 
@@ -12,6 +12,12 @@ Whole trainings, halved, of networks that begin with known ones:
 
     python -m bench.nas.nas_cifar cifar10.npz --folder long --methods "pipeall, halving" --samples 8000 --cycles 30 \\
         --minutes 65 --seeds 2 --min-fps 800 --presets --inherit 0 --finish 50
+
+Of the modern space, tested on pictures that no search and no training saw:
+
+    python -m bench.nas.nas_cifar cifar10.npz --folder modern --space modern --bfloat16 --held-out 5000 \\
+        --methods "pipeall, halving" "random search" "Optuna TPE + ASHA" --samples 4800 --cycles 15 --minutes 60 \\
+        --seeds 2 --min-fps 800 --presets --inherit 0 --finish 30 --trainings 3
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import isfinite
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 
 import numpy as np
 
@@ -36,6 +42,7 @@ from pipeall.nas.search.evolve import Settings, first_candidates, search
 from pipeall.nas.spaces.genome import LEVELS as DEFAULTS
 from pipeall.nas.spaces.genome import Architecture, Candidate
 from pipeall.nas.spaces.mobile_space import MobileSpace, mobilenet_v2, resnet20
+from pipeall.nas.spaces.modern_space import ModernSpace
 from pipeall.nas.training.augment import TrainingRecipe
 from pipeall.nas.training.evaluation import Training
 from pipeall.nas.training.fitness import Fitness, accuracy, error
@@ -49,6 +56,7 @@ LEVELS = DEFAULTS._replace(learning_rate=(0.02, 0.05, 0.1))
 FACTOR = 3  # of successive halving
 BISECTIONS = 12
 WIDTHS = (0.05, 4.0)  # of the networks beside
+SPACES = {"mobile": MobileSpace, "modern": ModernSpace}
 
 
 @dataclass(frozen=True)
@@ -63,12 +71,14 @@ class Known:
 class Clock:
     """An evaluation (``score.Evaluate``) of one search that ends it when its time is over; keeps what it did in a file.
 
-    Where it goes on after an interruption the recorded times count. ``presets``: whether pipeall's searches begin with
-    known networks.
+    Where it goes on after an interruption the recorded times count. ``known_bits``: of the networks that searches
+    begin with.
     """
 
     def __init__(self, training: Training, path: Path, seconds: float, presets: bool):
-        self.training, self.path, self.left, self.presets = training, path, seconds, presets
+        self.training, self.path, self.left = training, path, seconds
+        bits = training.space.presets if presets else ()
+        self.known_bits = [each for each in bits if training.allows(Candidate(each, HYPER))]
         lines = path.read_text().splitlines() if path.exists() else []
         entries = [json.loads(line) for line in lines if line.endswith("}")]
         self.known = {entry["candidate"]: (Score.from_record(entry["score"]), entry["seconds"]) for entry in entries}
@@ -112,13 +122,13 @@ def genetic(clock: Clock, seed: int) -> None:
     halving = clock.training.halving
     wave, limits = halving and halving.factor, clock.training.allows
     archive = Archive(clock.training.space, clock, seed, budget=10**6, wave=wave, limits=limits)
-    known = archive.space.presets if clock.presets else ()
-    for _ in search(archive, settings, [HYPER] * settings.population, known=known):
+    for _ in search(archive, settings, [HYPER] * settings.population, known=clock.known_bits):
         pass
 
 
 def random_search(clock: Clock, seed: int) -> None:
     archive, random = Archive(clock.training.space, clock, seed), np.random.default_rng(seed)
+    archive.score([Candidate(bits, HYPER) for bits in clock.known_bits])
     while True:
         archive.score(first_candidates(archive.space, 1, random, [HYPER]))
 
@@ -130,6 +140,8 @@ def optuna_asha(clock: Clock, seed: int) -> None:
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=FACTOR)
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed), pruner=pruner)
+    for bits in clock.known_bits:
+        study.enqueue_trial({f"bit{i}": bit for i, bit in enumerate(bits)})
 
     def objective(trial: optuna.Trial) -> float:
         bits = tuple(trial.suggest_categorical(f"bit{i}", (0, 1)) for i in range(clock.training.space.loci))
@@ -228,7 +240,8 @@ def after(name: str, architecture: Architecture, data: DataSet, passes: int, opt
     found = json.loads(path.read_text()) if path.exists() else {}
     if found.get("about") != about:
         hyper = Candidate((0,), HYPER).hyperparameters(LEVELS)._replace(cycles=passes)
-        trained = train(create(architecture, data, seed), data.train, hyper, seed, RECIPE)[0]
+        recipe = replace(RECIPE, bfloat16=options.bfloat16)
+        trained = train(create(architecture, data, seed), data.train, hyper, seed, recipe)[0]
         trained = calibrated(trained, data.train.x)
         found = {"about": about, "tested": accuracy(data, predict(trained, data.test.x), data.test.y)}
         path.write_text(json.dumps(found))
@@ -236,9 +249,29 @@ def after(name: str, architecture: Architecture, data: DataSet, passes: int, opt
 
 
 def each(name: str, tested: Sequence[float]) -> str:
-    return f"{name}, tested [%] after each training: {', '.join(f'{100 * share:.1f}' for share in tested) or 'none'}"
+    """Each accuracy, and the 95 % interval of their mean by Student's t."""
+    percent = [100 * share for share in tested]
+    shown = f"{name}, tested [%] after each training: {', '.join(f'{value:.1f}' for value in percent) or 'none'}"
+    if len(percent) < 2:
+        return shown
+    half = STUDENT[min(len(percent), max(STUDENT))] * stdev(percent) / len(percent) ** 0.5
+    return f"{shown}; mean {mean(percent):.1f} +- {half:.1f}"
 
 
+def divided(path: Path, held_out: int, folder: Path) -> Path:
+    """The data with so many pictures to test on: the last ones of those to train on join the others."""
+    with np.load(path) as arrays:
+        data = {name: arrays[name] for name in ("x_train", "y_train", "x_test", "y_test")}
+    left = len(data["x_train"]) - max(0, held_out - len(data["x_test"]))
+    for kind in "xy":
+        whole = data[f"{kind}_train"]
+        data[f"{kind}_train"], data[f"{kind}_test"] = whole[:left], np.concatenate([whole[left:], data[f"{kind}_test"]])
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez(found := folder / f"{path.stem}-held-out-{held_out}.npz", **data)
+    return found
+
+
+STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78}  # 97.5 % of Student's t, by how many there are
 RECIPE = TrainingRecipe(batch=64, decay=5e-4, crop=4, flip=True)
 LIKE = {"like MobileNet v2": mobilenet_v2, "like ResNet-20": resnet20}
 
@@ -274,7 +307,10 @@ def arguments() -> Namespace:
         "--inherit", type=int, default=1, help="networks whose weights a child of pipeall's tries; %(default)s"
     )
     options.add_argument("--min-fps", type=float, default=200.0, help="of every candidate; %(default)s")
-    options.add_argument("--presets", action="store_true", help="pipeall's searches begin with known networks")
+    options.add_argument("--presets", action="store_true", help="searches begin with known networks of the space")
+    options.add_argument("--space", choices=SPACES, default="mobile")
+    options.add_argument("--bfloat16", action="store_true", help="trainings compute in bfloat16")
+    options.add_argument("--held-out", type=int, default=0, help="pictures to test on; the data's own, or more")
     options.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="all")
     options.add_argument("--widths", type=lambda text: tuple(map(int, text.split("/"))), default=(16, 24, 32, 48))
     return options.parse_args()
@@ -284,8 +320,10 @@ def main() -> None:
     options = arguments()
     target = Target("rpi5", limits=Limits(min_fps=options.min_fps))
     levels = LEVELS._replace(cycles=(options.cycles,) * 3)
-    training = Training(MobileSpace(widths=options.widths), str(options.data), "", options.samples, levels=levels,
-                        recipe=RECIPE, fitness=Fitness(0.0, 0.0), target=target, inherit=options.inherit)  # fmt: skip
+    path = divided(options.data, options.held_out, options.folder) if options.held_out else options.data
+    space, recipe = SPACES[options.space](widths=options.widths), replace(RECIPE, bfloat16=options.bfloat16)
+    training = Training(space, str(path), "", options.samples, levels=levels, recipe=recipe,
+                        fitness=Fitness(0.0, 0.0), target=target, inherit=options.inherit)  # fmt: skip
     data = replace(training, samples=None).load()
     with Record(options, *COLUMNS) as record:
         fps = {}
@@ -314,7 +352,8 @@ def main() -> None:
             f"finished: {len(data.train)} pictures, {options.finish} passes" if options.finish else "not finished"
         )
         record.say(f"limit: {options.min_fps:g} FPS at the bad end of the model's interval")
-        record.say("Tested on 1,000 pictures: a standard error of 1.3 to 1.6 points. A constant guess has 10 %.")
+        error_of_share = 100 * 0.5 / len(data.test) ** 0.5
+        record.say(f"Tested on {len(data.test):,} pictures: a standard error of at most {error_of_share:.1f} points.")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from .search import edge_of_chaos, evolve
 from .search.archive import Archive, History, Member
 from .search.evolve import Generation, Settings
 from .spaces.genome import HYPER_GENES, STATES, TRAINING_GENES, Candidate, hyper_of
-from .spaces.mobile_space import MobileSpace
+from .spaces.staged_space import StagedSpace
 from .training.augment import TrainingRecipe
 from .training.evaluation import Training
 from .training.fitness import accuracy
@@ -55,7 +55,7 @@ class Search:
     proxy : str or None
         The search begins with the best networks by this proxy (``proxies``) among ``SCREENED`` times as many.
     presets : bool
-        A search of mobile networks begins with the known networks of its space (``MobileSpace.presets``).
+        The search begins with the known networks of its space (``StagedSpace.presets``).
     instances : int
         Variants of a level in layer-wise competition.
     threshold : float
@@ -78,8 +78,8 @@ class Search:
     def __post_init__(self) -> None:
         if self.proxy is not None and self.proxy not in PROXIES:
             raise ArgumentError(f"proxy: expected {', '.join(PROXIES)}, got {self.proxy!r}")
-        if self.presets and not isinstance(self.training.space, MobileSpace):
-            raise ArgumentError(f"presets: expected a space of mobile networks, got {self.training.space}")
+        if self.presets and not isinstance(self.training.space, StagedSpace):
+            raise ArgumentError(f"presets: expected a space of stages, got {self.training.space}")
         if self.start not in ("edge", "random") or self.instances < 1:
             raise ArgumentError(f"search: expected start edge or random and instances, got {self.start!r}")
         if self.budget is not None and self.budget < self.settings.population:

@@ -12,7 +12,8 @@ from pipeall import ArgumentError, Engine, load
 from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.nas.datasets import Samples
 from pipeall.nas.spaces.genome import HYPER_GENES, SOURCE, Architecture, Candidate, Hyper
-from pipeall.nas.spaces.mobile_space import FIELDS, Builder, MobileSpace, mobilenet_v2, resnet20
+from pipeall.nas.spaces.mobile_space import MobileSpace, mobilenet_v2, resnet20
+from pipeall.nas.spaces.network_blocks import Builder
 from pipeall.nas.training import weighted_network as networks
 from pipeall.nas.training.augment import TrainingRecipe
 from pipeall.nas.training.weighted_network import HEAD, create, folded, to_graph
@@ -95,7 +96,7 @@ def test_parameters_as_published(architecture, outputs, published):
     assert network.parameters + sum(layer[2].size for layer in network.weights.values() if len(layer) > 2) == published
 
 
-@pytest.mark.parametrize("blocks", FIELDS)
+@pytest.mark.parametrize("blocks", MobileSpace.FIELDS)
 def test_all_ones_have_the_most_weights(blocks):
     space, data = MobileSpace(blocks=blocks), blobs(pictures=True)
     most = create(space.decode((1,) * space.loci), data, 0).parameters
@@ -331,7 +332,8 @@ def test_a_search_of_mobile_networks(tmp_path):
     )
     found = document("nas", "--data", "digits", *arguments.split(), "-o", tmp_path)
     assert found["search"]["training"]["recipe"] == {
-        "batch": 16, "decay": 0.0005, "smoothing": 0.1, "crop": 1, "flip": True, "cutout": 2, "mixup": 0.2
+        "batch": 16, "decay": 0.0005, "smoothing": 0.1, "crop": 1, "flip": True, "cutout": 2, "mixup": 0.2,
+        "bfloat16": False,
     }  # fmt: skip
     assert found["winner"]["fps"] > 200 and len(Candidate.from_code(found["winner"]["candidate"]).hyper) == HYPER_GENES
     assert load(tmp_path / "winner.onnx").inputs[0].shape == (1, 1, 8, 8)
@@ -351,7 +353,7 @@ def test_a_search_of_mobile_networks(tmp_path):
         ("--board rpi5 --pareto --halving 3", "--halving: expected no --pareto"),
         ("--space mobile --label-smoothing 1", "1.0 is not in the range 0<=x<1"),
         ("--space conv --supernet 3", "--supernet: expected --space mobile"),
-        ("--space conv --presets", "--presets: expected --space mobile"),
+        ("--space conv --presets", "--presets: expected --space mobile or modern"),
         ("--space mobile --supernet 3 --halving 3", "supernet: expected no halving"),
         ("--space mobile --supernet 0", "0 is not in the range x>=1"),
     ],

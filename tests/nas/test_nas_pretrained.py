@@ -10,7 +10,7 @@ from nas_nets import blobs
 from pipeall import load
 from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.nas.spaces.genome import SOURCE, Architecture, Hyper
-from pipeall.nas.spaces.mobile_space import Builder
+from pipeall.nas.spaces.network_blocks import Builder
 from pipeall.nas.training.augment import TrainingRecipe
 from pipeall.nas.training.weighted_network import create, to_graph
 

@@ -9,7 +9,7 @@ from nas_nets import TREE, blobs
 
 from pipeall import ArgumentError
 from pipeall.nas.spaces.genome import Candidate, Hyper
-from pipeall.nas.spaces.mobile_space import FIELDS, MobileSpace
+from pipeall.nas.spaces.mobile_space import MobileSpace
 from pipeall.nas.training.augment import TrainingRecipe
 from pipeall.nas.training.evaluation import Training
 from pipeall.nas.training.halving import Halving
@@ -35,7 +35,7 @@ def shared():
     return create(SPACE.union(), data, 0), data
 
 
-@pytest.mark.parametrize("blocks", FIELDS)
+@pytest.mark.parametrize("blocks", MobileSpace.FIELDS)
 def test_every_network_has_its_part(blocks):
     """Shapes are those of a network by itself; values those at the same place from the middle of the kernel."""
     data, space = blobs(pictures=True), MobileSpace(2, (4, 6, 8, 10), side=8, blocks=blocks)

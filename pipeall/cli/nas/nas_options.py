@@ -19,6 +19,8 @@ from ...nas.search.evolve import Settings
 from ...nas.spaces.conv_space import ConvSpace
 from ...nas.spaces.genome import LEVELS, Hyper, Space
 from ...nas.spaces.mobile_space import MobileSpace
+from ...nas.spaces.modern_space import ModernSpace
+from ...nas.spaces.staged_space import StagedSpace
 from ...nas.spaces.tree_space import TreeSpace
 from ...nas.training.augment import TrainingRecipe
 from ...nas.training.evaluation import Pruning, Training
@@ -26,6 +28,7 @@ from ...nas.training.fitness import Fitness
 from ...nas.training.halving import Halving
 from ...nas.training.proxies import PROXIES
 from ...nas.training.supernet import Supernet
+from ...nas.training.training_loop import BFLOAT16, has_bfloat16
 from ...pipeline.boards.board import Board
 from ..options import Bytes, Numbers, together, under
 
@@ -36,9 +39,12 @@ SHARE = click.FloatRange(0, 1, max_open=True)
 SIZES = {  # options of each space
     "conv": ("nodes", "widths", "kernels"),
     "mobile": ("stages", "widths", "kernels", "blocks"),
+    "modern": ("stages", "widths", "kernels", "blocks"),
     "tree": ("depth", "neurons"),
 }
-MOBILE = ("pretrained", "supernet", "presets")  # options of that space alone
+STAGED: dict[str, type[StagedSpace]] = {"mobile": MobileSpace, "modern": ModernSpace}
+BLOCKS = list(dict.fromkeys(blocks for space in STAGED.values() for blocks in space.FIELDS))
+OF_STAGED = ("pretrained", "presets")  # options of these spaces alone
 space_options = under(
     "The space of networks",
     click.option("--space", type=click.Choice(list(SIZES)), help="Default: conv for pictures, else tree."),
@@ -49,9 +55,9 @@ space_options = under(
         ("--kernels", Numbers(int, "3,5")),
     ),
     together(
-        "mobile: stages (3), inverted, residual or both; also widths, kernels.",
+        "mobile, modern: stages (3), kinds of block; also widths, kernels.",
         ("--stages", click.IntRange(1, 6)),
-        ("--blocks", click.Choice(["both", "inverted", "residual"])),
+        ("--blocks", click.Choice(BLOCKS)),
     ),
     together("tree: its depth (5), neurons of a block (33).", ("--depth", click.IntRange(1, 12)), ("--neurons", ONE)),
 )
@@ -76,9 +82,10 @@ training_options = under(
         ("--cycles", Numbers(int, "1,3,5")),
     ),
     together(
-        "Three learning rates (0.0001,0.01,1); samples of a step (32).",
+        "Three learning rates (0.0001,0.01,1); samples of a step (32); half numbers.",
         ("--lr", Numbers(float, "0.01,0.03,0.1")),
         ("--batch", ONE),
+        "--bfloat16",
     ),
     together("Pictures move by pixels, are mirrored, lose a square.", ("--crop", NONE), "--flip", ("--cutout", NONE)),
     together(
@@ -123,7 +130,7 @@ evolution_options = under(
         ("--sever", click.FloatRange(0.5, 1)),
     ),
     together(
-        f"First networks: by {', '.join(PROXIES)}; mobile: known ones.",
+        f"First networks: by {', '.join(PROXIES)}; known ones of a space of stages.",
         ("--proxy", click.Choice(list(PROXIES))),
         "--presets",
     ),
@@ -180,15 +187,9 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
     if training.recipe.of_pictures and not data.pictures:
         raise ArgumentError(f"--crop, --flip, --cutout: expected pictures, {data.name} has {data.shape}")
     space = _space(data, options)
-    if training.pruning and isinstance(space, MobileSpace):
-        raise ArgumentError("--prune: expected --space conv or tree; channels of residual blocks depend on each other")
-    for name in MOBILE:
-        if name in options and not isinstance(space, MobileSpace):
-            raise ArgumentError(f"--{name}: expected --space mobile")
+    _check_training(options, space)
     if "pretrained" in options:
         load(options["pretrained"])  # reported at once if it cannot be read, not in the first training
-    if "tune" in options and "supernet" not in options:
-        raise ArgumentError("--tune: expected --supernet beside it")
     supernet = None
     if "supernet" in options:
         supernet = Supernet(options["supernet"], seed=options["seed"], **_some(options, "tune"))
@@ -196,6 +197,22 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
         settings = replace(settings, evolve_hyper=False)
     training = replace(training, space=space, pretrained=options.get("pretrained"), supernet=supernet)
     return Search(training, settings, options["seed"], lam=lam, **about)
+
+
+def _check_training(options: Mapping[str, Any], space: Space) -> None:
+    """Raises ArgumentError where the options of trainings do not suit the space, each other or this machine."""
+    staged = isinstance(space, StagedSpace)
+    if "prune" in options and staged:
+        raise ArgumentError("--prune: expected --space conv or tree; channels of residual blocks depend on each other")
+    for name in OF_STAGED:
+        if name in options and not staged:
+            raise ArgumentError(f"--{name}: expected --space {' or '.join(STAGED)}")
+    if "supernet" in options and not isinstance(space, MobileSpace):
+        raise ArgumentError("--supernet: expected --space mobile")
+    if "tune" in options and "supernet" not in options:
+        raise ArgumentError("--tune: expected --supernet beside it")
+    if "bfloat16" in options and not has_bfloat16():
+        raise ArgumentError(f"--bfloat16: expected a CPU that has {' or '.join(sorted(BFLOAT16))}, or a GPU")
 
 
 def _budget(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -239,10 +256,10 @@ def _space(data: DataSet, options: Mapping[str, Any]) -> Space:
     for key, count in {"widths": 4, **({"kernels": 2} if head == "conv" else {})}.items():
         if key in sizes and len(sizes[key]) != count:
             raise ArgumentError(f"--{key}: expected {count} numbers, got {','.join(map(str, sizes[key]))}")
-    if head == "mobile":
+    if head in STAGED:
         if data.shape[1] != data.shape[2]:
-            raise ArgumentError(f"--space mobile: expected square pictures, {data.name} has {data.shape[1:]}")
-        return MobileSpace(**sizes, side=data.shape[1])
+            raise ArgumentError(f"--space {head}: expected square pictures, {data.name} has {data.shape[1:]}")
+        return STAGED[head](**sizes, side=data.shape[1])
     space = ConvSpace(**sizes)
     if min(data.shape[1:]) >> (len(space.nodes) - 1) < 1:
         raise ArgumentError(f"--nodes: expected fewer stages for pictures of {data.shape[1]} x {data.shape[2]}")

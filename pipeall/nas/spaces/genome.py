@@ -92,7 +92,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Convolution(Block):
-    """A block of a "mobile" architecture: f(norm(convolution) + added) * factor, of pictures padded by kernel // 2.
+    """A block of a "mobile" architecture: f(norm(convolution) + added) * factor, of pictures padded by ``pads``.
 
     stride
     depthwise   each filter reads one channel; there is one input, of as many channels as there are neurons
@@ -101,6 +101,7 @@ class Convolution(Block):
     averaged    it reads the mean over all pixels
     added, factor  index of a block whose output is added or multiplied; None: nothing
     side        the input is resized to so many pixels a side, bilinearly; 0: as it is
+    groups      a filter reads one of so many parts of the channels
     """
 
     stride: int = 1
@@ -111,6 +112,17 @@ class Convolution(Block):
     added: int | None = None
     factor: int | None = None
     side: int = 0
+    groups: int = 1
+
+    @property
+    def parts(self) -> int:
+        """The groups of the convolution, of a depthwise one too."""
+        return self.neurons if self.depthwise else self.groups
+
+    @property
+    def pads(self) -> tuple[int, int]:
+        """Pixels ahead of the picture and behind it, in both directions; an even kernel has one more behind."""
+        return (self.kernel - 1) // 2, self.kernel // 2
 
 
 @dataclass(frozen=True)
@@ -164,8 +176,9 @@ def prune(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
 
 def identity(architecture: Architecture, training_genes: Sequence[int]) -> str:
-    """A text that is the same for candidates that are trained alike. Seeds follow from it, so it never changes."""
-    return repr((architecture, training_genes)).replace("neurons=", "units=")
+    """A text that is the same for candidates that are trained alike. Seeds follow from it, so it never changes: of
+    what came later, the text has only what is no default."""
+    return repr((architecture, training_genes)).replace("neurons=", "units=").replace(", groups=1)", ")")
 
 
 def random_bits(loci: int, random: np.random.Generator) -> tuple[int, ...]:

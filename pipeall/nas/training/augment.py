@@ -23,6 +23,7 @@ class TrainingRecipe:
     cutout     side of a square of zeros at a random place, in pixels; it may hang over (DeVries and Taylor 2017)
     mixup      alpha: a batch is mixed with itself in another order, by a share from Beta(alpha, alpha), and so is its
                loss (Zhang et al. 2018); 0: not
+    bfloat16   steps compute convolutions and matrix products in bfloat16, weights stay float32
 
     Raises ArgumentError for other values than these.
     """
@@ -34,6 +35,7 @@ class TrainingRecipe:
     flip: bool = False
     cutout: int = 0
     mixup: float = 0.0
+    bfloat16: bool = False
 
     def __post_init__(self) -> None:
         if self.batch < 1 or min(self.decay, self.crop, self.cutout, self.mixup) < 0 or not 0 <= self.smoothing < 1:

@@ -34,9 +34,10 @@ def _alike(network: WeightedNetwork, classifier: Graph) -> Iterator[tuple[int, L
     for block, node in zip(network.architecture.blocks, convolutions, strict=False):
         weight = classifier.constants.get(node.inputs[1])
         same = weight is not None and weight.shape == network.weights[block.index][0].shape
-        if not same or _geometry(node) != ((block.stride,) * 2, (block.kernel // 2,) * 4, (1, 1)):
+        (before, after), strides = block.pads, (block.stride,) * 2
+        if not same or _geometry(node) != (strides, (before, before, after, after), (1, 1)):
             return
-        if node.attrs["groups"] != (block.neurons if block.depthwise else 1):
+        if node.attrs["groups"] != block.parts:
             return
         bias = classifier.constants[node.inputs[2]] if len(node.inputs) > 2 else np.zeros(block.neurons)
         yield block.index, (weight.astype(np.float32), np.asarray(bias, np.float32))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import cos, pi
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,6 +24,8 @@ from .weighted_network import HEAD, NORM_EPSILON, WeightedNetwork
 if TYPE_CHECKING:
     import torch
 
+CPUINFO = Path("/proc/cpuinfo")
+
 Tensors: TypeAlias = "dict[int, list[torch.Tensor]]"  # the arrays of a network's layers
 
 # of the share of a training that is done, the network and its weights: networks that take parts of these
@@ -34,6 +37,7 @@ NORM_MOMENTUM = 0.1  # share of a batch in the running mean and variance
 CALIBRATED = 512  # samples that batch normalization is set anew on
 EVALUATED = 128  # samples that ``predict`` computes at a time; what all blocks give is kept meanwhile
 NEWTON_STEPS = 100  # of the quasi-Newton method that fits a linear model
+BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}  # features of CPUs that compute in it, as /proc/cpuinfo names them
 
 
 def train(
@@ -69,7 +73,7 @@ def train(
                 rate = hyper.learning_rate * (1 + cos(pi * done)) / 2
                 batch = _batch(torch, device, fit, order[step * recipe.batch :][: recipe.batch], recipe, random)
                 parts = shares(done, network, weights) if shares else [(network, weights)]
-                loss = sum(_batch_loss(torch, *part, batch, recipe.smoothing) for part in parts) / len(parts)
+                loss = sum(_batch_loss(torch, *part, batch, recipe) for part in parts) / len(parts)
                 gradients = torch.autograd.grad(loss, trained, allow_unused=True)
                 with torch.no_grad():
                     total += loss * len(batch.x)
@@ -163,6 +167,14 @@ def linear(fit: Samples, others: Sequence[np.ndarray], outputs: int, penalty: fl
             return [(value.softmax(dim=1) if classifies else value).numpy() for value in values]
 
 
+def has_bfloat16() -> bool:
+    """Whether training in bfloat16 is fast here: on torch's GPU, or by instructions of the CPU."""
+    with _torch() as (torch, device):
+        if device.type == "cuda":
+            return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(BFLOAT16 & set(CPUINFO.read_text().split()))
+
+
 class _Batch(NamedTuple):
     """Samples of a step. mixed: the targets of those that they are mixed with; share: of themselves in the mixture."""
 
@@ -186,12 +198,16 @@ def _batch(
     return _Batch(share * x + (1 - share) * x[other], y, y[other], share)
 
 
-def _batch_loss(torch, network: WeightedNetwork, weights: Tensors, batch: _Batch, smoothing: float) -> torch.Tensor:
-    output = _forward(torch, network, weights, batch.x, NORM_MOMENTUM)
-    loss = _loss(torch, network.classifies, output, batch.y, smoothing)
+def _batch_loss(
+    torch, network: WeightedNetwork, weights: Tensors, batch: _Batch, recipe: TrainingRecipe
+) -> torch.Tensor:
+    with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=recipe.bfloat16):
+        output = _forward(torch, network, weights, batch.x, NORM_MOMENTUM).float()
+    loss = _loss(torch, network.classifies, output, batch.y, recipe.smoothing)
     if batch.mixed is None:
         return loss
-    return batch.share * loss + (1 - batch.share) * _loss(torch, network.classifies, output, batch.mixed, smoothing)
+    mixed = _loss(torch, network.classifies, output, batch.mixed, recipe.smoothing)
+    return batch.share * loss + (1 - batch.share) * mixed
 
 
 def _direction(gradient: torch.Tensor | None, tensor: torch.Tensor, decay: float) -> torch.Tensor:
@@ -268,10 +284,13 @@ def _convolved(
         x = functional.interpolate(x, size=(block.side, block.side), mode="bilinear", align_corners=False)
     if block.averaged:
         x = x.mean(dim=(2, 3), keepdim=True)
-    groups, stride = block.neurons if block.depthwise else 1, block.stride
+    stride, (before, after) = block.stride, block.pads
+    if before != after:
+        x = functional.pad(x, (before, after, before, after))
+        before = 0
     if block.kernel == 1 and stride > 1:  # of few channels oneDNN's own steps write past its memory (its issue 6035)
         x, stride = x[:, :, ::stride, ::stride], 1
-    x = functional.conv2d(x, weight, None if norm else bias, stride, block.kernel // 2, groups=groups)
+    x = functional.conv2d(x, weight, None if norm else bias, stride, before, groups=block.parts)
     if norm:
         factor, mean, variance = norm
         training = momentum is not None

@@ -144,7 +144,7 @@ def to_graph(network: WeightedNetwork, data: DataSet) -> Graph:
 def _new(block: Block, channels: int, kernel: tuple[int, ...], seed: int) -> LayerWeights:
     conv = block if isinstance(block, Convolution) else None
     gain = 1.0 if conv and conv.activation != "relu" else 2.0
-    layer = _drawn((block.neurons, 1 if conv and conv.depthwise else channels, *kernel), gain, seed, block.index)
+    layer = _drawn((block.neurons, channels // (conv.parts if conv else 1), *kernel), gain, seed, block.index)
     if conv is None or not conv.normed:
         return layer
     return *layer, *(np.full(block.neurons, value, np.float32) for value in (1, 0, 1))
@@ -164,6 +164,8 @@ def _inherit(network: WeightedNetwork, block: Block, layer: LayerWeights, parent
         return
     weight, *others = parent.weights[block.index]
     if (len(weight), *weight.shape[2:]) != (block.neurons, *layer[0].shape[2:]) or len(others) != len(layer) - 1:
+        return
+    if isinstance(block, Convolution) and block.parts != own.parts:
         return
     theirs = parent.columns_of(own)
     for index, columns in network.columns_of(block).items():
@@ -222,8 +224,9 @@ class _NetworkBuilder(GraphBuilder):
             x = self.mean(f"{name}/mean", x)
         clamp = {"lo": 0.0} if block.activation == "relu" else {}
         own = {} if block.added is not None else clamp
-        geometry = {"pads": (block.kernel // 2,) * 4, "strides": (block.stride,) * 2}
-        x = self.add("conv", name, [x, *weights], groups=block.neurons if block.depthwise else 1, **geometry, **own)
+        (before, after), strides = block.pads, (block.stride,) * 2
+        pads = before, before, after, after
+        x = self.add("conv", name, [x, *weights], groups=block.parts, pads=pads, strides=strides, **own)
         if block.added is not None:
             x = self.add("add", f"{name}/sum", [x, values[block.added]], **clamp)
         if block.activation == "hardsigmoid":

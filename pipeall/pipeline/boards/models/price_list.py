@@ -324,9 +324,8 @@ def _further(step: Step) -> str | None:
 def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
     """(kernel, products, other arithmetic) of a convolution."""
     y, taps = step.dst, prod(step.params["kernel"])
-    pixels = y.h * y.w
+    pixels, lanes = y.h * y.w, LANES.get(step.src[0].dtype, 4)
     if way is None:
-        lanes = LANES.get(step.src[0].dtype, 4)
         return f"depthwise {_variety(step.params)}", algorithms.padded(y.c, lanes) * taps * pixels, 0
     if way in HALVED or (way == GEMM and pixels == 1):
         return str(way).replace("gemm", "gemv"), step.weight.size, 0
@@ -339,7 +338,7 @@ def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
         each = step.src[0].c // step.params["groups"]  # products of a sum for each of its pointers
         return "gemm 1x1" if taps == 1 else "gemm kxk", products, products / each
     if way == DIRECT:
-        return "direct", algorithms.vector_filters(step, algorithms.VECTOR) * taps * pixels, 0
+        return "direct", algorithms.vector_filters(step, lanes) * taps * pixels, 0
     if way == SPARSE:
         return "gemm 1x1", way.products(step), pixels * y.c
     if way == STRASSEN:
