@@ -5,6 +5,7 @@ No instruction-set flags: each kernel names its own target, so one build runs on
 
 import os
 import sys
+import sysconfig
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, count
@@ -23,6 +24,8 @@ MODULES = {  # name -> its C files, as patterns in its folder
     "pipeall._kernels.opencl.queue": ["*.c"],
     "pipeall.pipeline.runtime": ["stage.c", "unit.c", "lane.c"],
 }
+# Python without a global lock: docs/decisions/wheels.md. Cython before 3.1 does not know the word, nor such a Python.
+NO_LOCK = {"freethreading_compatible": True} if sysconfig.get_config_var("Py_GIL_DISABLED") else {}
 NO_PATHS = [] if epoch() is None else [f"-ffile-prefix-map={Path.cwd()}=."]
 GLUE = ["-O1"]  # of what Cython generates, a third of a build: it starts C code and computes nothing itself
 
@@ -68,6 +71,6 @@ setup(
     cmdclass={"build_ext": BuildOnAllCores, "bdist_wheel": BdistWheel, "sdist": Sdist},
     ext_modules=cythonize(
         [extension(name, patterns) for name, patterns in MODULES.items()],
-        compiler_directives={"language_level": 3},
+        compiler_directives={"language_level": 3, **NO_LOCK},
     ),
 )

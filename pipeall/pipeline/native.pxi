@@ -87,6 +87,7 @@ cdef extern from "stage.h" nogil:
 cdef extern from "<stdatomic.h>" nogil:
     long long load_ll "atomic_load" (atomic_llong *)
     void store_ll "atomic_store" (atomic_llong *, long long)
+    long long add_ll "atomic_fetch_add" (atomic_llong *, long long)
     int load_int "atomic_load" (atomic_int *)
 
 MAX_STAGES = PA_MAX_STAGES

@@ -17,6 +17,7 @@ from posix.unistd cimport getpid
 from .._kernels.program cimport atomic_int, pa_thread_state, pa_program, pa_slot_memory
 
 from math import prod
+from threading import RLock
 
 import numpy as np
 
@@ -56,7 +57,8 @@ cdef class NativeLane:
     cdef pa_lane lane
     cdef pa_ring *ring
     cdef pa_branch *branch  # one for each ring, of which those are used that are no stage's first
-    cdef int64_t submitted, taken, depth, in_place
+    cdef atomic_llong submitted, taken  # the latter tells the submitter that a block may be written again
+    cdef int64_t depth, in_place
     cdef Gate gate
     cdef object programs, slots, names, outputs, spare
     cdef list units  # those that were joined
@@ -176,7 +178,7 @@ cdef class NativeLane:
     @property
     def under_way(self) -> int:
         """Frames submitted whose results have not been taken out of the lane."""
-        return self.submitted - self.taken
+        return load_ll(&self.submitted) - load_ll(&self.taken)
 
     def try_submit(self, Frames frames, pieces, alive) -> int:
         """Copies ``pieces`` ((offset in bytes, array), ...) into a free slot, each once, also where its rows lie apart.
@@ -192,7 +194,7 @@ cdef class NativeLane:
             frames.alive[frame] = alive
         pa_lane_submit(&self.lane, frame, frames.next_due())
         frames.submitted += 1
-        self.submitted += 1
+        add_ll(&self.submitted, 1)
         return frame
 
     def run_inline(self, Frames frames, pieces) -> bool:
@@ -202,7 +204,7 @@ cdef class NativeLane:
         cdef pa_slot *slot = self.room()
         cdef void *own
         cdef Py_buffer source
-        if slot == NULL or self.submitted > self.taken or not pa_lane_begin_inline(&self.lane, &thread_state):
+        if slot == NULL or load_ll(&self.submitted) > load_ll(&self.taken) or not pa_lane_begin_inline(&self.lane, &thread_state):
             return False
         own, source.buf = slot.memory.data, NULL
         try:
@@ -214,7 +216,7 @@ cdef class NativeLane:
             else:
                 self.fill(slot, pieces)
             frames.submitted += 1
-            self.submitted += 1
+            add_ll(&self.submitted, 1)
             with nogil:
                 pa_lane_run_inline(&self.lane, frame)
         finally:
@@ -227,7 +229,7 @@ cdef class NativeLane:
     cdef pa_slot *room(self) noexcept:
         """A slot for a frame; NULL when full, and when a stage has failed: it may have given back one that it could not
         map again."""
-        if self.submitted - self.taken >= self.depth:
+        if load_ll(&self.submitted) - load_ll(&self.taken) >= self.depth:
             return NULL
         cdef pa_slot *slot = pa_lane_free(&self.lane)
         return NULL if load_int(&self.lane.failed) else slot
@@ -283,7 +285,7 @@ cdef class NativeLane:
                 stage=slot.failed_stage, component=unit, frame=slot.frame)
         frames.arrived[slot.frame] = arrived
         pa_lane_release(&self.lane)
-        self.taken += 1
+        add_ll(&self.taken, 1)
         return True
 
     cdef list new_arrays(self):

@@ -29,7 +29,8 @@ class SharedUnits:
         """The thread of each unit; one that is new gets the component's name."""
         for unit, component in zip(units, components, strict=True):
             if unit not in self._threads:
-                self._threads[unit] = runtime.NativeUnit(str(component.name), self.realtime.priority(component))
+                made = runtime.NativeUnit(str(component.name), self.realtime.priority(component))
+                self._threads.setdefault(unit, made)  # another thread may have been first
         return [self._threads[unit] for unit in units]
 
     def program(self, unit: RealUnit) -> Any:

@@ -42,20 +42,24 @@ cdef class NativeUnit:
 
     cdef pa_unit unit
     cdef int users
+    cdef object changing  # a lock: lanes begin and end in several threads. The collector may end one inside
 
     def __cinit__(self, str name, int fifo=0):
+        self.changing = RLock()
         memset(&self.unit, 0, sizeof(pa_unit))
         strncpy(self.unit.name, f"pa-{name}".encode(), 11)
         self.unit.fifo = fifo
 
     cdef join(self):
         """Raises DeviceError where no thread can be started."""
-        if not self.users and (error := pa_unit_start(&self.unit)):
-            raise DeviceError(f"cannot start a stage thread: {strerror(error).decode()}")
-        self.users += 1
+        with self.changing:
+            if not self.users and (error := pa_unit_start(&self.unit)):
+                raise DeviceError(f"cannot start a stage thread: {strerror(error).decode()}")
+            self.users += 1
 
     cdef leave(self):
-        self.users -= 1
-        if not self.users:
-            with nogil:
-                pa_unit_close(&self.unit)
+        with self.changing:
+            self.users -= 1
+            if not self.users:
+                with nogil:
+                    pa_unit_close(&self.unit)
