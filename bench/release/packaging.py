@@ -1,7 +1,8 @@
 """What a user installs, made and tried in fresh environments. Needs the network, except for what it says is offline.
 
     python -m bench.release.packaging wheels PYTHON [PYTHON ...]    a wheel for each, tried without a compiler
-    python -m bench.release.packaging aarch64           cross-compiled (tests/arm64/setup first), tried emulated
+    python -m bench.release.packaging cross PYTHON [PYTHON ...]     by zig, for both processors and both C libraries;
+                                                        what runs here is tried, aarch64 emulated by tests/arm64
     python -m bench.release.packaging sdist PYTHON      the source distribution, installed offline
     python -m bench.release.packaging oldest PYTHON [--tests ...]   the tests with the oldest dependencies allowed
     python -m bench.release.packaging newest PYTHON [--tests ...]   and with the newest there are
@@ -10,6 +11,7 @@ Everything is built from a source distribution of this tree. --keep FOLDER: wher
 """
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -19,7 +21,7 @@ from pathlib import Path
 
 import tomllib
 
-from bench.common import REPOSITORY, Record, parser
+from bench.common import REPOSITORY, Record, names, parser
 
 ARM = REPOSITORY / "tests" / "arm64" / "python"
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
@@ -27,6 +29,14 @@ BUILD = PYPROJECT["build-system"]["requires"]
 TRY = REPOSITORY / "tools" / "try_install.py"
 COLUMNS = ("what", "size [bytes]", "machine", "Python", "NumPy", "top class")
 TESTED = "Python", "tests"
+NOT_TRIED = ("not tried",) + (None,) * 3
+ZIG = {"gnu": ("gnu.2.28", "manylinux_2_28"), "musl": ("musl", "musllinux_1_2")}  # C library -> zig's name, the wheel's
+# zig says of each feature that a generic Arm core lacks it; of fp16 clang then believes no function that names it.
+ZIG_CC = """#!/bin/sh
+case "{triple} $*" in aarch64*_asimdhp.c*) set -- "$@" -mcpu=generic+fullfp16 ;; esac
+exec {python} -m ziglang cc -target {triple} -fno-sanitize=undefined "$@"
+"""
+TARGETS = [f"{machine}-{libc}" for machine in ("x86_64", "aarch64") for libc in ZIG]
 
 
 def run(*command: object, cwd: Path | None = None, **variables: str) -> str:
@@ -67,9 +77,11 @@ def without_compiler(folder: Path) -> dict[str, str]:
     return {"PATH": str(empty), "CC": "/no/compiler"}
 
 
-def add(record: Record, package: Path, tried: str) -> None:
-    """A row of a package and of what TRY printed of it."""
-    record.add(package.name, package.stat().st_size, *tried.split())
+def tried(wheel: Path, python: str, folder: Path) -> str:
+    """What TRY printed of a wheel in a new environment without a compiler."""
+    user, without = environment(python, folder), without_compiler(folder)
+    run(user, "-m", "pip", "install", "-q", "--only-binary=:all:", wheel, **without)
+    return run(user, TRY, cwd=folder, **without)
 
 
 def wheels(record: Record, folder: Path, pythons: list[str]) -> None:
@@ -79,24 +91,45 @@ def wheels(record: Record, folder: Path, pythons: list[str]) -> None:
         out = folder / f"wheel{index}"
         run(builder, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", out, source)
         (wheel,) = out.glob("*.whl")
-        user = environment(python, folder / f"user{index}")
-        run(user, "-m", "pip", "install", "-q", "--only-binary=:all:", wheel, **without_compiler(folder))
-        add(record, wheel, run(user, TRY, cwd=folder, **without_compiler(folder)))
+        record.add(wheel.name, wheel.stat().st_size, *tried(wheel, python, folder / f"user{index}").split())
 
 
-def aarch64(record: Record, folder: Path, _: list[str]) -> None:
-    source = sdist(folder)
-    run("tar", "xf", source, "-C", folder)
+def cross(record: Record, folder: Path, pythons: list[str], targets: list[str]) -> None:
+    """Wheels of these Pythons, which lend headers alone: their own machine's say what is right for other ones too."""
+    run("tar", "xf", sdist(folder), "-C", folder)
     (tree,) = folder.glob("pipeall-*/")
-    build = "from setuptools.build_meta import build_wheel; print(build_wheel('dist'))"
-    run(ARM, "-c", build, cwd=tree)
-    (wheel,) = (tree / "dist").glob("*.whl")
-    shutil.copy2(wheel, folder)
-    site = folder / "site"
+    for index, python in enumerate(pythons):
+        builder = environment(python, folder / f"build{index}", *BUILD, "wheel", "ziglang")
+        code = "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX').split('-x86_64')[0])"
+        version = run(builder, "-c", code).strip()
+        for target in targets:
+            machine, libc = target.split("-")
+            out = folder / f"wheel{index}-{target}"
+            triple, tag = ZIG[libc]
+            zig = tree / f"zig-{target}"
+            zig.write_text(ZIG_CC.format(python=builder, triple=f"{machine}-linux-{triple}"))
+            zig.chmod(0o755)
+            run(
+                builder, "setup.py", "-q", "build", "-b", f"build{index}-{target}", "bdist_wheel", "-d", out,
+                "--plat-name", f"{tag}_{machine}", cwd=tree, CC=str(zig), LDSHARED=f"{zig} -shared",
+                SETUPTOOLS_EXT_SUFFIX=f"{version}-{machine}-linux-{libc}.so",
+            )  # fmt: skip
+            (wheel,) = out.glob("*.whl")
+            said = tried_across(wheel, python, target, folder).split()
+            record.add(wheel.name, wheel.stat().st_size, *said or NOT_TRIED)
+
+
+def tried_across(wheel: Path, python: str, target: str, folder: Path) -> str:
+    """What TRY printed of a wheel for one of zig's targets; nothing where this machine does not run it."""
+    if target == f"{platform.machine()}-gnu":
+        return tried(wheel, python, folder / f"user-{wheel.stem}")
+    if target != "aarch64-gnu" or "-cp311-" not in wheel.name or not shutil.which("qemu-aarch64"):
+        return ""
+    site = folder / f"site-{wheel.stem}"
     run(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", site, "--only-binary=:all:",
-        "--platform", "linux_aarch64", "--python-version", "3.11", "--implementation", "cp", wheel)  # fmt: skip
+        "--platform=manylinux_2_28_aarch64", "--python-version=3.11", "--implementation=cp", wheel)  # fmt: skip
     code = f"import sys; sys.path.insert(0, {str(site)!r})\n{TRY.read_text()}"
-    add(record, wheel, run(ARM, "-c", code, cwd=folder, QEMU_CPU="cortex-a53"))
+    return run(ARM, "-c", code, cwd=folder, QEMU_CPU="cortex-a53")
 
 
 def offline(record: Record, folder: Path, pythons: list[str]) -> None:
@@ -105,7 +138,7 @@ def offline(record: Record, folder: Path, pythons: list[str]) -> None:
     for index, python in enumerate(pythons):
         made = environment(python, folder / f"user{index}", *BUILD, "numpy")
         run(made, "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation", source)
-        add(record, source, run(made, TRY, cwd=folder))
+        record.add(source.name, source.stat().st_size, *run(made, TRY, cwd=folder).split())
 
 
 def bounds(record: Record, folder: Path, pythons: list[str], tests: list[str], oldest: bool) -> None:
@@ -129,21 +162,25 @@ def bounds(record: Record, folder: Path, pythons: list[str], tests: list[str], o
         record.add(python, tested.strip().splitlines()[-1])
 
 
-COMMANDS = {"wheels": wheels, "aarch64": aarch64, "sdist": offline}
+COMMANDS = {"wheels": wheels, "sdist": offline}
 
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("command", choices=(*COMMANDS, "oldest", "newest"))
+    options.add_argument("command", choices=(*COMMANDS, "cross", "oldest", "newest"))
     options.add_argument("pythons", nargs="*", default=[sys.executable], help="interpreters; default this one")
     options.add_argument("--tests", nargs="*", default=["tests"], help="what pytest runs; default all")
+    options.add_argument("--targets", type=names, default=TARGETS, help="of cross; default %(default)s")
     options.add_argument("--keep", type=Path, help="folder for what is built")
     options = options.parse_args()
-    columns = COLUMNS if options.command in COMMANDS else TESTED
+    columns = TESTED if options.command in ("oldest", "newest") else COLUMNS
     with tempfile.TemporaryDirectory() as name, Record(options, *columns, part=options.command) as record:
         folder = Path(name)
+        os.environ["PIPEALL_LEASES"] = str(folder / "leases")  # what is tried knows of no other program on its cores
         if options.command in COMMANDS:
             COMMANDS[options.command](record, folder, options.pythons)
+        elif options.command == "cross":
+            cross(record, folder, options.pythons, options.targets)
         else:
             bounds(record, folder, options.pythons, options.tests, options.command == "oldest")
         if options.keep:
