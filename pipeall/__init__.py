@@ -50,6 +50,7 @@ _NAMES = {  # module -> its public names
     ".pipeline.planning.simulate_schedule": "ScheduleSimulation simulate_schedule",
     ".pipeline.schedule": "Schedule",
     ".pipeline.stats": "Stats",
+    ".pruning.prune_network": "Pruned prune",
     ".quantization.quantize": "Quantized quantize",
     ".quantization.record_slices": "write_slices",
     ".sizing.size": "Size cost",
@@ -115,6 +116,8 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .pipeline.planning.simulate_schedule import simulate_schedule as simulate_schedule
     from .pipeline.schedule import Schedule as Schedule
     from .pipeline.stats import Stats as Stats
+    from .pruning.prune_network import Pruned as Pruned
+    from .pruning.prune_network import prune as prune
     from .quantization.quantize import Quantized as Quantized
     from .quantization.quantize import quantize as quantize
     from .quantization.record_slices import write_slices as write_slices

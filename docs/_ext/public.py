@@ -31,7 +31,7 @@ TOPICS = {
     "planning": "profile profile_together Profile search SearchResult explain verify Verification compare "
     "compare_modes measure_all simulate Simulation Demand SchedulePlan schedule_search ScheduleSearch "
     "simulate_schedule ScheduleSimulation",
-    "quantization": "quantize Quantized write_slices keep_float32 mixed_precision allowed_precisions",
+    "quantization": "quantize Quantized prune Pruned write_slices keep_float32 mixed_precision allowed_precisions",
     "sizes": "cost Size",
     "testing": "testing",
     "errors": "PipeallError ArgumentError ModelError DeviceError MissingExtraError PipelineError PipelineTimeoutError",

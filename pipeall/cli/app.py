@@ -42,6 +42,7 @@ COMMANDS = {  # as the help shows them; the first line of each is that of its ow
         "nas": Lazy("nas.nas_command", "Search for a network that fits a data set and a board."),
         "train": Lazy("train.train_command", "Train a multilayer perceptron to classify DATA, or to tell numbers."),
         "quantize": Lazy("quantize.quantize_command", "Make a network of 8-bit integers."),
+        "prune": Lazy("prune.prune_command", "Make a network with zeros that CPUs leave out."),
         "slice": Lazy("slice.slice_command", "Write parts of a network as files, for tools that compile them."),
     },
 }

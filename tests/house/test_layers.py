@@ -21,6 +21,7 @@ DEVICES = MODELS | KERNELS | {"pipeline/devices"}
 BOARDS = DEVICES | {"pipeline/boards", "pipeline/boards/models"}
 RUNTIME = BOARDS | {"pipeline"}
 PIPELINE = RUNTIME | {"pipeline/measuring"}
+FACES = {"diagnosis", "quantization", "pruning", "tasks", "media", "sizing"}
 
 ROOMS = {  # room -> the other rooms it may import; a room is a folder or a module of the package
     **dict.fromkeys(("errors", "notebook", "progress"), set()),
@@ -47,13 +48,13 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "pipeline": BOARDS,
     "pipeline/measuring": RUNTIME,
     "quantization": PIPELINE | {"tasks"},
+    **dict.fromkeys(("media", "pruning"), PIPELINE | {"tasks", "quantization"}),
     "tasks": GRAPH | {"picture"},
     "mlp": GRAPH | KERNELS | {"arrays"},
-    "media": PIPELINE | {"tasks", "quantization"},
     "nas": BOARDS | {"arrays", "sizing"},
     **dict.fromkeys(("diagnosis", "testing"), PIPELINE | {"__init__"}),
-    "cli": PIPELINE | {"diagnosis", "quantization", "tasks", "media", "sizing", "mlp", "nas", "arrays", "__init__"},
-    "__init__": PIPELINE | {"diagnosis", "quantization", "tasks", "testing", "media", "sizing"},
+    "cli": PIPELINE | FACES | {"mlp", "nas", "arrays", "__init__"},
+    "__init__": PIPELINE | FACES | {"testing"},
     "__main__": {"cli"},
 }
 CIRCLES = [{"graph.ir", "graph.partition"}]  # Graph.groups and Graph.cuts are part of a graph's face
@@ -68,12 +69,11 @@ OPTIONAL = {  # package outside of the standard library -> the file or folder th
     "PIL": "media/images.py",
     "av": "media/video.py",
     "matplotlib": "cli/figures.py",
-    "torch": ("nas/training/training_loop.py", "sizing/module.py", "sizing/torch_network.py"),
+    "torch": ("nas/training/training_loop.py", "pruning/torch_graph.py", "sizing/module.py", "sizing/torch_network.py"),
     "sklearn": "nas/datasets.py",
 }
 PYTHONS_OWN = {"_exit", "_replace", "_repr_html_"}  # public in spite of the name: os._exit, named tuples, notebooks
-CYTHON = {"cython", "libc", "cpython", "posix"}
-CYTHON_FILES = {".pyx", ".pxd", ".pxi"}
+CYTHON, CYTHON_FILES = {"cython", "libc", "cpython", "posix"}, {".pyx", ".pxd", ".pxi"}
 MAX_LINES = 400
 MAX_FUNCTION = 50  # lines, without the docstring: a screen
 LONG = {"random_graph", "_onnx_nodes"}  # generators of test cases: a small function or a case for each op
