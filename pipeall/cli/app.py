@@ -57,7 +57,6 @@ class App(LazyGroup):
     """
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write_paragraph()
         for paragraph in EPILOG:
             formatter.write_text(paragraph)
 
