@@ -17,11 +17,12 @@ from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 HALF, LEAST = 2.0**-11, 2.0**-24  # what rounding loses of a normal half, and the least half
 SILU_ROWS = [row for row in ROWS if row.op == "silu"]
 FREE = dict(strides=(1, 1), dilations=(1, 1), lo=-np.inf, hi=np.inf)
-KERNELS = {  # name -> (algorithm, kernel, groups, channels of input and output)
+KERNELS = {  # name -> (algorithm, kernel, groups, channels of input and output); gaps: taps are 3 pixels apart
     "gemm": (GEMM, 3, 1, 5, 21),
     "pointwise": (GEMM, 1, 1, 40, 70),
     "winograd4": (Algorithm("winograd", 4), 3, 1, 9, 37),
     "winograd2": (Algorithm("winograd", 2), 3, 1, 9, 20),
+    "gaps": (Algorithm("winograd", 4), 3, 1, 9, 37),
     "direct": (DIRECT, 3, 5, 15, 20),
     "depthwise": (None, 3, 43, 43, 43),
     "strassen": (STRASSEN, 1, 1, 8, 128),  # of floats alone
@@ -99,6 +100,8 @@ def test_behind_a_convolution(row, name, residual):
     algorithm, k, groups, c_in, c_out = KERNELS[name]
     dtype = {"f32": "float32", "f16": "float16"}[row.type]
     step, inputs = conv(11, 14, c_in, c_out, k, groups, dtype, residual)
+    if name == "gaps":
+        step = replace(step, params=step.params | {"dilations": (3, 3), "pads": (3,) * 4})
     alone = replace(step, src=step.src[:1], params=step.params | dict(silu=False))
     before = run(alone, inputs[:1], row.isa, 1, algorithm).astype(np.float64)
     added = inputs[1].astype(np.float64) if residual else 0

@@ -33,6 +33,10 @@ KERNELS = sorted({(row.isa, row.core) for row in FLOAT_ROWS if row.op in ROW_OPS
 PANELS = sorted({row.nr for row in FLOAT_ROWS if row.op in ("gemm", "gemv")})
 
 
+UNEVEN = conv_step(8, 8, 28, 3, dilation=2)
+UNEVEN = replace(UNEVEN, params=UNEVEN.params | {"dilations": (2, 1), "pads": (2, 1, 2, 1)})
+
+
 @cache
 def fitting_cases():
     """(case, its one step) of the conv cases that Winograd computes."""
@@ -151,7 +155,7 @@ def test_nan_stays_where_it_is_among_phases(algorithm):
     ("step", "expected"),
     [
         (conv_step(128, 128, 56, 3, stride=3), GEMM),
-        (conv_step(64, 64, 28, 3, dilation=2), GEMM),
+        (UNEVEN, GEMM),
         (conv_step(64, 64, 28, (3, 1)), GEMM),
     ],
 )
@@ -173,6 +177,8 @@ def test_gemm_where_winograd_does_not_fit(step, expected):
         (conv_step(256, 256, 14, 3), Algorithm("winograd", 4, lazy=True)),
         (conv_step(512, 512, 7, 3), Algorithm("winograd", 4, lazy=True)),
         (conv_step(96, 256, 27, 5, groups=2), Algorithm("winograd", 4)),  # AlexNet's conv2
+        (conv_step(128, 128, 28, 3, dilation=2), Algorithm("winograd", 4)),  # a ResNet with gaps, for segmentation
+        (conv_step(256, 256, 28, 3, dilation=24), GEMM),  # of DeepLab: few taps see pixels
     ],
 )
 def test_model_on_known_layers(step, expected):
@@ -206,7 +212,7 @@ POOL = replace(
     ("step", "algorithm"),
     [
         (conv_step(8, 8, 6, 3, stride=2), Algorithm("winograd", 4)),
-        (conv_step(8, 8, 6, 3, dilation=2), Algorithm("winograd", 2)),
+        (UNEVEN, Algorithm("winograd", 2)),
         (conv_step(8, 8, 6, 1), Algorithm("winograd", 2)),
         (conv_step(8, 8, 6, (3, 5)), Algorithm("winograd", 2)),
         (conv_step(8, 8, 9, 7), Algorithm("winograd", 2)),

@@ -103,25 +103,48 @@ def test_variant(isa, r, m):
             assert len(np.unique(found[0])) > 20
 
 
+def with_what_follows(step):
+    """The step with a table and a sum of scales that are powers of two, hence exact but for the last rounding."""
+    where = replace(step.dst, base=SLOT_IN, offset=2 * GUARD + step.src[0].h * step.src[0].w * step.src[0].stride)
+    table = np.random.default_rng(1).integers(-128, 128, 256).astype(np.int8)
+    add = {"qparams": ((0.5, 3), (0.25, -5), (1.0, 9)), "lo": -np.inf, "hi": np.inf}
+    return replace(step, src=(*step.src, where), params={**step.params, "table": table, "add": add})
+
+
+def residual_of(step):
+    return np.random.default_rng(2).integers(-128, 128, (step.dst.c, step.dst.h, step.dst.w), np.int8)
+
+
 @pytest.mark.parametrize("isa", FLOAT_ISAS)
 def test_what_follows(isa):
-    """A table and a sum of scales that are powers of two, hence exact but for the last rounding."""
     if isa not in supported_isas():
         pytest.skip(f"this CPU lacks {isa}: run the tests on one that has it")
     for size in SIZES:
         plain, x = step_of(size, 3)
-        random = np.random.default_rng(1)
-        table = random.integers(-128, 128, 256).astype(np.int8)
-        residual = random.integers(-128, 128, (plain.dst.c, plain.dst.h, plain.dst.w), np.int8)
-        add = {"qparams": ((0.5, 3), (0.25, -5), (1.0, 9)), "lo": -np.inf, "hi": np.inf}
-        where = replace(
-            plain.dst, base=SLOT_IN, offset=2 * GUARD + plain.src[0].h * plain.src[0].w * plain.src[0].stride
-        )
-        follows = replace(plain, src=(*plain.src, where), params={**plain.params, "table": table, "add": add})
-        way = Algorithm("winograd", 4)
-        own = table[run(plain, x, None, way, isa).astype(int) + 128]
+        follows, residual, way = with_what_follows(plain), residual_of(plain), Algorithm("winograd", 4)
+        own = follows.params["table"][run(plain, x, None, way, isa).astype(int) + 128]
         expected = np.clip(np.rint((own - 3.0) * 0.5 + (residual + 5.0) * 0.25) + 9, -128, 127)
         assert np.array_equal(run(follows, x, residual, way, isa), expected)
+
+
+@pytest.mark.parametrize("isa", FLOAT_ISAS)
+def test_gaps_between_taps(isa):
+    """The bits of the convolution without gaps for each remainder of rows and columns, with what follows."""
+    if isa not in supported_isas():
+        pytest.skip(f"this CPU lacks {isa}: run the tests on one that has it")
+    way = Algorithm("winograd", 4)
+    for apart in (2, 3, 11):  # of 11 some remainders have no pixel
+        step, x = step_of((40, 40, 1, (9 + 2 * apart, 7 + 2 * apart), (0, 0, 0, 0)), 3)
+        step = replace(step, dst=replace(step.dst, h=9, w=7), params=step.params | {"dilations": (apart, apart)})
+        follows, residual = with_what_follows(step), residual_of(step)
+        found = run(follows, x, residual, way, isa)
+        for down, across in np.ndindex(min(apart, 9), min(apart, 7)):
+            part, rest = x[:, down::apart, across::apart], residual[:, down::apart, across::apart]
+            plain, _ = step_of((40, 40, 1, part.shape[1:], (0, 0, 0, 0)), 3)
+            same = {"scales": step.params["scales"]}  # and weights: those of step_of hang on the size
+            plain = replace(plain, params=plain.params | same, weight=step.weight, bias=step.bias)
+            expected = run(with_what_follows(plain), part, rest, way, isa)
+            assert np.array_equal(found[:, down::apart, across::apart], expected), (apart, down, across)
 
 
 def test_which_are_compared():

@@ -73,6 +73,19 @@ def in_phases(x, weight, stride, pads):
     )
 
 
+def _in_remainders(x, weight, pads, groups, apart, m):
+    """The convolution of magnitudes whose taps are ``apart``: one without gaps for each remainder."""
+    r = weight.shape[2]
+    whole = np.pad(x, ((0, 0), pads[0::2], pads[1::2]))
+    total = np.empty((len(weight), *(size - (r - 1) * apart for size in whole.shape[1:])))
+    made = [np.abs(matrix) for matrix in matrices(r, m)]
+    for down in range(min(apart, total.shape[1])):
+        for across in range(min(apart, total.shape[2])):
+            part = whole[:, down::apart, across::apart]
+            total[:, down::apart, across::apart] = convolve(part, weight, (0, 0, 0, 0), groups, *made)
+    return total
+
+
 def winograd_bound(graph, inputs, m):
     """Largest allowed |result - expected| of a graph of one convolution, (1, c, h, w).
 
@@ -84,5 +97,5 @@ def winograd_bound(graph, inputs, m):
     x, weight, pads = in_phases(x[0], weight, node.attrs["strides"][0], node.attrs["pads"])
     groups, r = node.attrs["groups"], weight.shape[2]
     rest = bias[:, None, None] + sum(value[0] for value in residual)
-    total = convolve(x, weight, pads, groups, *(np.abs(matrix) for matrix in matrices(r, m))) + rest
+    total = _in_remainders(x, weight, pads, groups, node.attrs["dilations"][0], m) + rest
     return ((1 + U) ** roundings(m + r - 1, r, weight.shape[1]) - 1) * total[None]

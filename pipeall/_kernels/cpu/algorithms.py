@@ -7,7 +7,7 @@ bf16-gemm        the GEMM with products of bfloat16 and sums of floats: any conv
 direct           a vector of outputs of several groups: for groups too narrow for a panel of the GEMM (depthwise.c)
 sparse           a GEMM that leaves out what SPARSE_COLUMNS filters side by side all have as zeros: for 1x1 kernels
 strassen         seven products of quarters of the matrices, not eight: for 1x1 kernels
-winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 taps of stride and dilation 1
+winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 taps of stride 1, also with equal gaps
 winograd3|5      F(3x3), F(5x5) for 4x4, F(5x5) for 2x2 taps; with a stride above 1 those of its phases: 4x4 of 7x7,
                  2x2 of 3x3 (space_to_depth.py)
 winograd*-lazy   the same with the taps transformed in every frame, not kept: (n / r)^2 times fewer weights to read
@@ -59,7 +59,7 @@ class Algorithm:
         if self.kind == "strassen":
             return 7 * pairs(step) * filters(step, 1) // 4
         m, n = tile(step, self)
-        return filters(phased(step), 1) * n * n * ceil(step.dst.h / m) * ceil(step.dst.w / m)
+        return filters(phased(step), 1) * n * n * tiles(step, m)
 
     def inner_bytes(self, step) -> int:
         """Bytes of a convolution's weights as they are kept."""
@@ -86,6 +86,7 @@ TAPS = {4: 200, 6: 230, 8: 600}  # transforming the taps of one filter
 # Joining them with a residual counts so many times. Layers of 128 to 512 channels at 28 x 28 are slower than by GEMM on
 # Cortex-A53 and A73 (modelled cycles), of 256 to 1024 at 14 x 14 on Zen 3, of 512 to 512 faster.
 WITH_RESIDUAL = 3
+WORTH_REGIONS = 0.9  # of all products: with more the GEMM leaves none out
 MANY_WEIGHTS = 2**18  # bytes: fewer stay in a core's caches from one frame of a batch to the next
 STRASSEN_COLUMNS = 64  # output channels are a multiple of it: two panels of the widest GEMM kernel
 # Multiply-adds of integers, by the instruction set of their GEMM, that take as long as one of floats; kernels' heads.
@@ -147,7 +148,8 @@ def candidates(step) -> tuple[Algorithm, ...]:
         plain = (*plain, *HALVED)
     params = phased(step).params
     taps = params["kernel"][0]
-    if kh != kw or taps not in TILES or (*params["strides"], *params["dilations"]) != (1, 1, 1, 1):
+    down, right = params["dilations"]
+    if kh != kw or taps not in TILES or params["strides"] != (1, 1) or down != right:
         return plain
     if halves:
         return (*plain, *(Algorithm("winograd", m) for m in TILES[taps] if m + taps - 1 <= HALF_TILE))
@@ -255,27 +257,28 @@ def work(step, algorithm: Algorithm, nr: int, isa: str, integers: str = "ref") -
     if algorithm in (GEMM, BF16_GEMM) and step.src[0].dtype == "float32":
         step = folded(step, fold(step, nr))
     taps = step.params["kernel"][0] * step.params["kernel"][1]
+    pixels = step.dst.h * step.dst.w
     if algorithm == GEMM and whole:
-        return filters(step, 1) * taps * (step.dst.h * step.dst.w / INTEGERS[integers] + per_weight)
+        return filters(step, 1) * taps * (pixels / INTEGERS[integers] + per_weight)
     if algorithm in (GEMM, BF16_GEMM):
-        return filters(step, min(nr, LANES)) * taps * (step.dst.h * step.dst.w / products + per_weight)
+        return filters(step, min(nr, LANES)) * taps * (pixels * live_share(step) / products + per_weight)
     if algorithm == DIRECT:
         vectors = vector_filters(step, costs.lanes)
-        return vectors * taps * (step.dst.h * step.dst.w / products + per_weight)
+        return vectors * taps * (pixels / products + per_weight)
     if algorithm == SPARSE:
-        return kept_weights(step) * (step.dst.h * step.dst.w * costs.sparse + per_weight)
+        return kept_weights(step) * (pixels * costs.sparse + per_weight)
     if algorithm == STRASSEN:
         join = costs.join * (WITH_RESIDUAL if len(step.src) > 1 else 1)
         sums = step.src[0].c / 2 * costs.split + step.dst.c / 2 * join
         return algorithm.products(step) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)
     m, n = tile(step, algorithm)
-    tiles = ceil(step.dst.h / m) * ceil(step.dst.w / m)
+    count = tiles(step, m)
     lazy, times = algorithm.lazy, costs.by_phases if phases_of(step) > 1 else 1
     step = phased(step)
-    per_filter = n * n * tiles / products + per_weight * (taps if lazy else n * n) + (TAPS[n] if lazy else 0)
+    per_filter = n * n * count / products + per_weight * (taps if lazy else n * n) + (TAPS[n] if lazy else 0)
     convert = CONVERT if whole else 0
     ends = step.src[0].c * (INPUT[n] + convert * n * n) + step.dst.c * (OUTPUT[n] + convert * m * m)
-    return times * (filters(step, nr) * per_filter + tiles * ends)
+    return times * (filters(step, nr) * per_filter + count * ends)
 
 
 def pairs(step) -> int:
@@ -301,6 +304,33 @@ def weight_bytes(step, algorithm: Algorithm) -> int:
 def tile(step, algorithm: Algorithm) -> tuple[int, int]:
     """m and n of a Winograd algorithm: tiles of n x n points give m x m pixels."""
     return algorithm.m, algorithm.m + phased(step).params["kernel"][0] - 1
+
+
+def tiles(step, m: int) -> int:
+    """Tiles of m x m pixels. Where taps have gaps, its pixels have them, and remainders are apart."""
+    apart = step.params["dilations"][0]
+    return prod(apart * ceil(ceil(size / apart) / m) for size in (step.dst.h, step.dst.w))
+
+
+def live_share(step) -> float:
+    """The share of products that the GEMM computes: without taps that see padding alone (drivers/regions.h)."""
+    p, x, y = step.params, step.src[0], step.dst
+    if max(p["dilations"]) == 1 or len(step.src) > 1:
+        return 1.0
+    sides = zip((y.h, y.w), p["kernel"], p["strides"], p["dilations"], p["pads"], (x.h, x.w), strict=False)
+    (top, bottom), (left, right) = (_live_taps(*side) for side in sides)
+    kh, kw = p["kernel"]
+    spans = (bottom - top)[:, None] * kw + right - left + 1
+    share = float(spans.mean()) / (kh * kw)
+    return share if share < WORTH_REGIONS else 1.0
+
+
+def _live_taps(n: int, taps: int, stride: int, dilation: int, pad: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the last tap that sees one of ``size`` inputs, at each of n outputs."""
+    at = np.arange(n)[:, None] * stride - pad + np.arange(taps) * dilation
+    inside = (at >= 0) & (at < size)
+    last = taps - 1 - inside[:, ::-1].argmax(1)
+    return inside.argmax(1), np.where(inside.any(1), last, 0)
 
 
 def filters(step, nr: int) -> int:

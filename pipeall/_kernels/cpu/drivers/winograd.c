@@ -9,7 +9,8 @@
  * are packed for the GEMM, and nothing is kept twice.
  *
  * A convolution with a stride is one of stride 1 on an image of phases, which the team copies first. Rows of a
- * phase have their channels side by side, and those of the phases below follow.
+ * phase have their channels side by side, and those of the phases below follow. Where taps have gaps, a tile is of pixels as
+ * far apart.
  *
  * Of halves all that is transformed, and the sums, are halves too.
  *
@@ -110,15 +111,18 @@ static void multiply(const context *ctx, int64_t group, int64_t part, int64_t pa
 static void store_integers(const context *ctx, const pa_winograd_output_args *tile, int64_t pixel, int64_t channel) {
     const pa_conv_op *p = &ctx->op->conv;
     const pa_winograd_s8 *s8 = &ctx->op->s8;
-    const pa_view *residual = &s8->epilogue.residual;
-    const int8_t *r = s8->epilogue.add ? pa_s8_at(residual, ctx->bases) + pixel * residual->stride + channel : NULL;
+    pa_epilogue_s8 epilogue = s8->epilogue;
+    pa_view *residual = &epilogue.residual;
+    const int8_t *r = epilogue.add ? pa_s8_at(residual, ctx->bases) + pixel * residual->stride + channel : NULL;
     int8_t *c = pa_s8_at(&p->dst, ctx->bases) + pixel * p->dst.stride + channel;
+    const int64_t c_pixel = p->dilation_x * p->dst.stride;
     const float *float_tile = tile->out;
-    for (int y = 0; y < tile->height; y++, c += p->dst.w * p->dst.stride, float_tile += tile->out_row) {
+    residual->stride *= p->dilation_x;
+    for (int y = 0; y < tile->height; y++, c += p->dst.w * c_pixel, float_tile += tile->out_row) {
         for (int x = 0; x < tile->width; x++)
-            PA_FUNCTION(quantize, s8, s8->quantize)(tile->channels, float_tile + x * tile->out_pixel, c + x * p->dst.stride, 1,
+            PA_FUNCTION(quantize, s8, s8->quantize)(tile->channels, float_tile + x * tile->out_pixel, c + x * c_pixel, 1,
                                                     s8->dst_zero);
-        pa_epilogue_s8_run(&s8->epilogue, tile->width, tile->channels, c, p->dst.stride, r);
+        pa_epilogue_s8_run(&epilogue, tile->width, tile->channels, c, c_pixel, r);
         if (r) r += p->dst.w * residual->stride;
     }
 }
@@ -147,36 +151,39 @@ static void output_pieces(const void *arg, int64_t first, int64_t end, int threa
     const int64_t nr = p->kernel->nr, channel = group * columns + panel0 * nr, first_bias = (group * panels_of(op) + panel0) * nr;
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t tile = ctx->tile0 + tile0 + t;
-        const int64_t y = tile / op->tiles_x * op->m, x = tile % op->tiles_x * op->m, pixel = y * p->dst.w + x;
+        const int64_t y = first_of_tile(op, tile / op->tiles_x, op->tiles_y), x = first_of_tile(op, tile % op->tiles_x, op->tiles_x);
+        if (y >= p->dst.h || x >= p->dst.w) continue; /* remainders behind the last pixel */
+        const int64_t pixel = y * p->dst.w + x, apart = p->dilation_y;
         const pa_winograd_output_args args = {
             .n = op->n,
             .m = op->m,
-            .height = (int32_t)min64(op->m, p->dst.h - y),
-            .width = (int32_t)min64(op->m, p->dst.w - x),
+            .height = (int32_t)min64(op->m, ceil_div(p->dst.h - y, apart)),
+            .width = (int32_t)min64(op->m, ceil_div(p->dst.w - x, apart)),
             .channels = (int32_t)min64(panels * nr, columns - panel0 * nr),
             .in = (const char *)m + t * wide * bytes,
             .in_stride = m_stride(op),
             .bias = (const char *)p->bias + first_bias * bytes,
             .out = float_tile ? (void *)float_tile : dst + (pixel * p->dst.stride + channel) * bytes,
-            .out_row = float_tile ? op->m * wide : p->dst.w * p->dst.stride,
-            .out_pixel = float_tile ? wide : p->dst.stride,
+            .out_row = float_tile ? op->m * wide : apart * p->dst.w * p->dst.stride,
+            .out_pixel = float_tile ? wide : apart * p->dst.stride,
             .r = p->has_residual && !p->silu ? r + (pixel * p->residual.stride + channel) * bytes : NULL,
-            .r_row = p->dst.w * p->residual.stride,
-            .r_pixel = p->residual.stride,
+            .r_row = apart * p->dst.w * p->residual.stride,
+            .r_pixel = apart * p->residual.stride,
             .lo = p->lo,
             .hi = p->hi,
         };
         PA_FUNCTION(winograd_output, f32, op->output)(&args);
         if (float_tile) store_integers(ctx, &args, pixel, channel);
-        for (int64_t i = 0, at = pixel; p->silu && i < args.height; i++, at += p->dst.w)
+        for (int64_t i = 0, at = pixel; p->silu && i < args.height; i++, at += apart * p->dst.w)
             PA_FUNCTION(silu, f32, p->silu)(args.width, args.channels, dst + (at * p->dst.stride + channel) * bytes,
-                p->dst.stride, p->has_residual ? r + (at * p->residual.stride + channel) * bytes : NULL, p->residual.stride);
+                apart * p->dst.stride, p->has_residual ? r + (at * p->residual.stride + channel) * bytes : NULL, args.r_pixel);
     }
 }
 
 void pa_winograd_plan(pa_winograd_op *op, int threads) {
     const pa_conv_op *p = &op->conv;
-    op->tiles_y = (int32_t)ceil_div(p->dst.h, op->m), op->tiles_x = (int32_t)ceil_div(p->dst.w, op->m);
+    op->tiles_y = p->dilation_y * (int32_t)ceil_div(ceil_div(p->dst.h, p->dilation_y), op->m);
+    op->tiles_x = p->dilation_x * (int32_t)ceil_div(ceil_div(p->dst.w, p->dilation_x), op->m);
     op->phases.rows = (int64_t)op->phases.stride * (op->tiles_y * op->m + p->kh - 1);
     op->phases.columns = (int64_t)op->phases.stride * (op->tiles_x * op->m + p->kw - 1);
     const int64_t most = is_f16(op) ? PA_F16_BLOCK : op->lazy ? LAZY_KC : KC;

@@ -142,21 +142,28 @@ static inline void transform_integers(const context *ctx, int64_t t, const int64
     }
 }
 
+/* The first row of output pixels of a row of tiles, or the first column; `count` of them in all. Where taps have gaps, the
+ * pixels of a tile are as far apart, and each remainder has tiles of its own. */
+static inline int64_t first_of_tile(const pa_winograd_op *op, int64_t i, int64_t count) {
+    const int64_t apart = op->conv.dilation_y, each = count / apart;
+    return i / each + i % each * op->m * apart;
+}
+
 /* Where the pixels of a tile are, in bytes of the image of phases or of the input; -1 in the padding, which the image has. */
 static inline void pixels_at(const pa_winograd_op *op, int64_t y, int64_t x, int64_t *at) {
     const pa_conv_op *p = &op->conv;
-    const int64_t stride = op->phases.stride, n = op->n;
+    const int64_t stride = op->phases.stride, n = op->n, apart = p->dilation_y, reach = (n - 1) * apart;
     const int64_t pixel = (stride > 1 ? stride * p->src.c : p->src.stride) * p->item_bytes;
     const int64_t row = stride > 1 ? phase_at(op, stride) * p->item_bytes : p->src.w * pixel;
     if (stride == 1) y -= p->pad_top, x -= p->pad_left;
-    const int inside = stride > 1 || (y >= 0 && x >= 0 && y + n <= p->src.h && x + n <= p->src.w);
+    const int inside = stride > 1 || (y >= 0 && x >= 0 && y + reach < p->src.h && x + reach < p->src.w);
     int64_t first = y * row + x * pixel;
-    for (int64_t i = 0; i < n; i++, first += row) {
-        for (int64_t j = 0, to = first; j < n; j++, to += pixel) *at++ = to;
+    for (int64_t i = 0; i < n; i++, first += apart * row, y += apart) {
+        for (int64_t j = 0, to = first; j < n; j++, to += apart * pixel) *at++ = to;
         if (inside) continue;
-        const int beside = y + i < 0 || y + i >= p->src.h;
+        const int beside = y < 0 || y >= p->src.h;
         for (int64_t j = 0; j < n; j++)
-            if (beside || x + j < 0 || x + j >= p->src.w) at[j - n] = -1;
+            if (beside || x + j * apart < 0 || x + j * apart >= p->src.w) at[j - n] = -1;
     }
 }
 
@@ -165,9 +172,9 @@ static inline void input_chunk(const void *arg, int64_t chunk, int thread) {
     const pa_winograd_op *op = ctx->op;
     const int64_t end = min64(ctx->tiles, (chunk + 1) * ctx->input_tiles);
     for (int64_t t = chunk * ctx->input_tiles; t < end; t++) {
-        const int64_t y0 = (ctx->tile0 + t) / op->tiles_x * op->m, x0 = (ctx->tile0 + t) % op->tiles_x * op->m;
+        const int64_t tile = ctx->tile0 + t;
         int64_t at[8 * 8];
-        pixels_at(op, y0, x0, at);
+        pixels_at(op, first_of_tile(op, tile / op->tiles_x, op->tiles_y), first_of_tile(op, tile % op->tiles_x, op->tiles_x), at);
         if (op->s8.dequantize)
             transform_integers(ctx, t, at, ctx->scratch + thread * own_floats(op) + float_tile_at(op));
         else

@@ -344,8 +344,8 @@ def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
     if way == STRASSEN:
         return "strassen", way.products(step), algorithms.pairs(step) * (step.src[0].c + y.c)
     m, n = algorithms.tile(step, way)
-    tiles = -(-y.h // m) * -(-y.w // m)
-    return f"winograd {m}", way.products(step), tiles * n * n * (phased(step).src[0].c + y.c)
+    points = algorithms.tiles(step, m) * n * n
+    return f"winograd {m}", way.products(step), points * (phased(step).src[0].c + y.c)
 
 
 def _pieces(step: Step, way: Algorithm | None, products: float) -> tuple[int, int]:
@@ -357,7 +357,7 @@ def _pieces(step: Step, way: Algorithm | None, products: float) -> tuple[int, in
     panels = step.params["groups"] * ceil(y.c / step.params["groups"] / nr)
     if way.kind == "winograd":
         m, n = algorithms.tile(step, way)
-        tiles = ceil(y.h / m) * ceil(y.w / m)
+        tiles = algorithms.tiles(step, m)
         most = SUMS_BYTES // (n * n * min(SUMMED, panels) * nr * item_bytes(FLOAT))
         return panels * ceil(tiles / most), panels * ceil(tiles / MR)
     count = panels * ceil(y.h * y.w / MC)
