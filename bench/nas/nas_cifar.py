@@ -17,14 +17,14 @@ Of the modern space, tested on pictures that no search and no training saw:
 
     python -m bench.nas.nas_cifar cifar10.npz --folder modern --space modern --bfloat16 --held-out 5000 \\
         --methods "pipeall, halving" "random search" "Optuna TPE + ASHA" --samples 4800 --cycles 15 --minutes 60 \\
-        --seeds 2 --min-fps 800 --presets --inherit 0 --finish 30 --trainings 3
+        --seeds 2 --min-fps 800 --presets --inherit 0 --no-short --finish 30 --trainings 3
 """
 
 from __future__ import annotations
 
 import json
 import time
-from argparse import Namespace
+from argparse import BooleanOptionalAction, Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -227,7 +227,8 @@ def finish(name: str, architecture: Architecture, training: Training, options: N
     few, data = training.load(), replace(training, samples=None).load()
     network = create(architecture, data, 0)
     seeds = range(options.trainings if options.finish else 0)
-    short = [after(f"{name}, short", architecture, few, options.cycles, options, seed) for seed in seeds]
+    shortly = seeds if options.short else ()
+    short = [after(f"{name}, short", architecture, few, options.cycles, options, seed) for seed in shortly]
     tested = [after(name, architecture, data, options.finish, options, seed) for seed in seeds]
     return Finished(place(to_graph(network, data), training.target), network.parameters, short, tested)
 
@@ -308,6 +309,9 @@ def arguments() -> Namespace:
     )
     options.add_argument("--min-fps", type=float, default=200.0, help="of every candidate; %(default)s")
     options.add_argument("--presets", action="store_true", help="searches begin with known networks of the space")
+    options.add_argument(
+        "--short", action=BooleanOptionalAction, default=True, help="train what is found as candidates"
+    )
     options.add_argument("--space", choices=SPACES, default="mobile")
     options.add_argument("--bfloat16", action="store_true", help="trainings compute in bfloat16")
     options.add_argument("--held-out", type=int, default=0, help="pictures to test on; the data's own, or more")
