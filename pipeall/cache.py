@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from . import __version__, env
 from .errors import ArgumentError
@@ -34,9 +34,18 @@ def cached_path(kind: str, name: str, *depends_on: object) -> Path:
     ArgumentError
         Where ``PIPEALL_CACHE`` cannot be a folder.
     """
-    readable = re.sub("[^A-Za-z0-9._-]", "-", name)[:60]
-    digest = sha256(repr((__version__, name, *depends_on)).encode()).hexdigest()[:16]
-    return env.cache_dir() / kind / f"{readable}-{digest}.json"
+    text = repr((__version__, name, *depends_on)).encode()
+    digest = f"{crc32(text):08x}{crc32(text[::-1]):08x}"  # nobody attacks these; hashlib takes 3.4 MB in each process
+    return env.cache_dir() / kind / f"{_readable(name)}-{digest}.json"
+
+
+def any_cached(kind: str, name: str) -> bool:
+    """Whether a result of this name is kept, whatever else it follows from."""
+    return next((env.cache_dir() / kind).glob(f"{_readable(name)}-*.json"), None) is not None
+
+
+def _readable(name: str) -> str:
+    return re.sub("[^A-Za-z0-9._-]", "-", name)[:60]
 
 
 def all_cached(kind: str) -> list[Path]:

@@ -111,6 +111,7 @@ def test_cached_results(keeping, tmp_path, monkeypatch):
     assert cache.read_cached(path, "digits") is None and cache.all_cached("digits") == []
     cache.write_cached(path, "digits", {"digit": 4})
     assert cache.read_cached(path, "digits")["digit"] == 4 and cache.all_cached("digits") == [path]
+    assert cache.any_cached("digits", "My net!") and not cache.any_cached("digits", "My ne")
     others = [cache.cached_path("digits", "My net?", (1, 2), "x"), cache.cached_path("digits", "My net!", (1, 3), "x")]
     monkeypatch.setattr(cache, "__version__", "another")
     assert len({path, *others, cache.cached_path("digits", "My net!", (1, 2), "x")}) == 4

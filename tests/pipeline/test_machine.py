@@ -4,12 +4,14 @@ import json
 from dataclasses import replace
 
 import pytest
+from graphs import small_net
 from recorded_boards import recorded_files, write_tree
 
 from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.cli.plans import times_lines
 from pipeall.pipeline.boards import machine
 from pipeall.pipeline.boards.board import Board
+from pipeall.pipeline.boards.default_plan import plan_for_one
 from pipeall.pipeline.devices.clocks import clocks_of_cores
 from pipeall.pipeline.planning.profile import Profile, UnitTimes, slow_clocks
 
@@ -124,3 +126,21 @@ def test_description_names_every_component(vim3):
     found = machine.describe(vim3)
     assert list(found["components"]) == ["big", "little", "gpu"] and "Mali-G52" in found["components"]["gpu"]
     assert json.loads(json.dumps(found)) == found
+
+
+def test_only_what_a_measurement_tells_of_is_looked_for(vim3, monkeypatch, tmp_path):
+    """A GPU's driver takes tens of MB: neither a report of cores loads it, nor a plan for one frame of a network whose
+    profile nobody has kept."""
+
+    def asked():
+        raise AssertionError("asked for OpenCL devices")
+
+    whole = machine.describe(vim3)
+    monkeypatch.setattr(opencl, "devices", asked)
+    monkeypatch.setenv("PIPEALL_TUNE", "on")
+    monkeypatch.setenv("PIPEALL_CACHE", str(tmp_path / "cache"))
+    board = Board.detect()
+    assert machine.describe(board, ["little"])["components"] == {"little": whole["components"]["little"]}
+    assert plan_for_one(small_net(), board).components == ("big",)
+    with pytest.raises(AssertionError, match="OpenCL"):
+        machine.describe(board)

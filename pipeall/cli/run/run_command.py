@@ -206,8 +206,9 @@ def _pipeline(
 
 
 def _about(model: str, plan: Plan, board: Board, ran: Ran) -> dict[str, Any]:
+    used = dict.fromkeys(name for _, moved in ran.plans for name in moved.components)
     return {
-        "machine": describe(board),
+        "machine": describe(board, used),
         "model": model,
         "plan": str(plan),
         "plans": [[frame, str(moved)] for frame, moved in ran.plans],

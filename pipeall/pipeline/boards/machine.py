@@ -16,15 +16,19 @@ from ..devices.clocks import sysfs_text
 from .board import Board
 
 
-def describe(board: Board) -> dict[str, Any]:
-    """Version, date, board or CPU model (None where the kernel does not tell), architecture, and the components."""
+def describe(board: Board, names: Iterable[str] | None = None) -> dict[str, Any]:
+    """Version, date, board or CPU model (None where the kernel does not tell), architecture, and the components.
+
+    ``names`` are those of which a measurement tells: others are not looked for, as a GPU's driver takes tens of MB.
+    """
+    components = board.components.values() if names is None else map(board.component, names)
     return {
         "pipeall": __version__,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "model": _model(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
-        "components": {name: component.description for name, component in board.components.items()},
+        "components": {component.name: component.description for component in components},
     }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ... import env
-from ...cache import cached_path, read_cached, write_cached
+from ...cache import any_cached, cached_path, read_cached, write_cached
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ..planning.profile import Profile, crossing_bytes
@@ -54,8 +54,8 @@ def store(profile: Profile, graph: Graph, board: Board) -> None:
 
 def cached(graph: Graph, board: Board) -> Profile | None:
     """The profile of this network that was measured here; None where there is none, or it cannot be read."""
-    if board.model is not None or not env.tune():
-        return None
+    if board.model is not None or not env.tune() or not any_cached(KIND, graph.name):
+        return None  # without asking what GPUs there are
     path = profile_path(graph, board)
     content = read_cached(path, KIND)
     if content is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from hashlib import sha256
 from itertools import accumulate, combinations, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -110,6 +109,8 @@ class Slices(NamedTuple):
 
 def weights_digest(part: Graph) -> str:
     """Of the weights that a slice computes with: another of the same shapes, trained anew, is not mistaken for it."""
+    from hashlib import sha256  # OpenSSL, for those alone who have slices
+
     digest = sha256()
     for name in sorted({name for node in part.nodes for name in node.inputs} & part.constants.keys()):
         array = part.constants[name]
