@@ -40,6 +40,7 @@ def test_what_a_search_tells(searched):
     assert best == sorted(best, reverse=True)  # the elite stays
     constant, regression = found["baselines"].values()
     assert constant["tested"] < 0.2 < 0.9 < regression["tested"]  # of ten classes; digits are nearly linear
+    assert [*found["hours"].values()][0] > 0 and np.shape(found["winner"]["connections"])[0] > 1
     assert found["winner"]["fps"] > 0 and Plan.load(folder / "plan.json", load(folder / "winner.onnx"))
 
 
@@ -125,6 +126,17 @@ def test_rates_for_all_networks(tmp_path):
     assert (found["search"]["settings"]["crossover_rate"], found["search"]["settings"]["mutation_rate"]) == (0, 0)
 
 
+def test_the_search_of_the_paper(tmp_path):
+    """What is given wins; table I's settings for the rest."""
+    few = ("--population", 3, "--budget", 3, "--samples", 40, "--cycles", "1,1,2", "--epochs", 2, "--depth", 2)
+    found = document("nas", "--data", "digits", "--paper", *few, "--neurons", 3, "-o", tmp_path)["search"]
+    settings, training = found["settings"], found["training"]
+    assert (settings["population"], settings["generations"], settings["guided"]) == (3, 10, 0)
+    assert (settings["compete"], found["start"], training["fitness"]["variant"]) == ("each", "edge", "printed")
+    assert (training["recipe"]["batch"], training["recipe"]["steady"]) == (1, True)
+    assert training["levels"][2:4] == [[2, 2, 4], [0.0, 0.5, 1.0]] and "TreeSpace(depth=2" in training["space"]
+
+
 def test_another_search_in_the_same_folder_is_refused(searched):
     folder, _ = searched
     result = invoke(*ARGUMENTS, "-o", folder)
@@ -173,6 +185,8 @@ def test_numbers_and_no_board(tmp_path):
             ["--data", "digits", "--space", "conv", "--nodes", "1,1,1,1,1"],
             "fewer stages for pictures of 8 x 8",
         ),
+        (["--data", "digits", "--compete", "never"], "'never' is not one of 'end', 'each'"),
+        (["--data", "digits", "--until", "0"], "0.0 is not in the range x>0"),
         (["--data", "digits", "--lr", "1,2"], "expected three numbers above 0"),
         (["--data", "digits", "--board", "nothing"], "board 'nothing': expected one of a311d, a311d-armcl"),
         (["--data", "digits", "--workers", "math"], "expected MODULE:CLASS"),

@@ -72,6 +72,19 @@ def test_texts(tmp_path):
     assert len(data.test) == 1
 
 
+def test_as_many_classes_as_the_paper_has(tmp_path):
+    """Files in the form of CIFAR-100 and of Reuters' 46 topics: the network has an output for each class."""
+    pytest.importorskip("sklearn", reason="needs pipeall[nas]")
+    pictures = np.zeros((300, 32, 32, 3), np.uint8)
+    np.savez(tmp_path / "cifar100.npz", x_train=pictures, y_train=np.arange(300) % 100, x_test=pictures[:100],
+             y_test=np.arange(100))  # fmt: skip
+    rows = [{"text": f"topic{i % 46} news", "label": i % 46} for i in range(460)]
+    (tmp_path / "reuters.json").write_text(json.dumps({"train": rows, "test": rows[:46]}))
+    for name, outputs in (("cifar100.npz", 100), ("reuters.json", 46)):
+        data = load(str(tmp_path / name))
+        assert data.outputs == outputs and data.targets == "classes" and set(data.test.y) == set(range(outputs))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

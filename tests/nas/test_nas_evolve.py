@@ -25,6 +25,7 @@ from pipeall.nas.training.score import Score
 
 seeds = st.integers(0, 2**32 - 1)
 SMALL = Settings(population=6, generations=5)
+FIRST = [Candidate(tuple(int(b) for b in f"{n:012b}")) for n in (5, 77, 1029, 2222, 3000, 4000)]
 
 
 def test_proportional_choice():
@@ -100,6 +101,30 @@ def test_generation_numbers():
     ratio = (1 / 0.251 / 2) / (1 / 0.501)  # weights: one has it with weight 1 / 0.251, one with 0
     chain = absorption_time(markov.matrix(3, ratio))
     assert generation.predicted.expected == pytest.approx(3 + chain[2], abs=1e-6)
+
+
+def test_the_best_of_each_generation_competes():
+    """It leaves no better variant in the level that it swept last; without competition such variants are left."""
+    landscape = TableEvaluate(Landscape(12, 2, 0).table())
+
+    def bests(compete):
+        archive = Archive(BitSpace(12), landscape, 1)
+        options = Settings(population=6, generations=4, compete=compete, evolve_hyper=False)
+        return [generation.best for generation in evolve(archive, options, np.random.default_rng(1), FIRST, 0, 15)]
+
+    def better(member, level):
+        bits = np.array(member.candidate.bits)
+        for values in itertools.product((0, 1), repeat=len(level)):
+            bits[list(level)] = values
+            if landscape(Candidate(tuple(bits.tolist()), member.candidate.hyper), 0).fitness < member.score.fitness:
+                return True
+        return False
+
+    *_, last = BitSpace(12).levels
+    swept, plain = bests("each")[1:], bests("end")[1:]
+    assert not any(better(member, last) for member in swept)
+    assert any(better(member, last) for member in plain)
+    assert all(a.order <= b.order for b, a in itertools.pairwise(swept))
 
 
 @pytest.mark.parametrize("selection", ["fitness", "pareto"])

@@ -264,3 +264,16 @@ def test_code_round_trip(bits, levels):
 def test_bad_codes(code):
     with pytest.raises(ArgumentError, match=r"candidate: expected|bits: expected|hyper: expected"):
         Candidate.from_code(code)
+
+
+def test_the_matrix_of_connections():
+    """Bits 1, 2, 4, 5 of a tree of three levels: block 1 reads 2, which reads 4 and 5, which read the input."""
+    architecture = TreeSpace(depth=3, neurons=1).decode((1, 1, 0, 1, 1, 0, 0))
+    assert [block.index for block in architecture.blocks] == [5, 4, 2, 1]
+    assert architecture.connections == [
+        [0, 0, 0, 0, 0],
+        [1, 0, 0, 0, 0],
+        [1, 0, 0, 0, 0],
+        [0, 1, 1, 0, 0],
+        [0, 0, 0, 1, 0],
+    ]

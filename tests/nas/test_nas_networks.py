@@ -90,6 +90,28 @@ def test_training_is_that_of_torchs_optimizer(task):
         np.testing.assert_allclose(trained.weights[name][0], layer.weight.detach(), atol=1e-4)
 
 
+def test_a_rate_that_stays_and_a_loss_that_ends_a_training():
+    """A head of biases alone under softmax, each pattern by itself: NumPy's descent in float64 is the reference."""
+    data = data_for(TREE)
+    network = create(TREE.decode((0,) * TREE.loci), data, 0)
+    hyper = HYPER._replace(momentum=0.0)
+    trained, losses = train(network, data.train, hyper, seed=3, recipe=TrainingRecipe(1, steady=True))
+    random, bias = np.random.default_rng(3), np.zeros(data.outputs)
+    for cycle in range(hyper.cycles):
+        total = 0.0
+        for index in random.permutation(len(data.train)):
+            p = np.exp(bias) / np.exp(bias).sum()
+            total -= np.log(p[data.train.y[index]])
+            bias -= hyper.learning_rate * (p - np.eye(data.outputs)[data.train.y[index]])
+        assert losses[cycle] == pytest.approx(total / len(data.train), rel=1e-5)
+    np.testing.assert_allclose(trained.weights[HEAD][1], bias, atol=1e-5)
+    falling = train(network, data.train, hyper, seed=3, recipe=TrainingRecipe(1))[1]
+    assert falling[0] != losses[0]
+    bound = np.nextafter(losses[1], np.inf) if losses[1] < losses[0] else np.nextafter(losses[0], np.inf)
+    ended = train(network, data.train, hyper, seed=3, recipe=TrainingRecipe(1, steady=True, until=bound))[1]
+    assert ended == losses[: next(i for i, loss in enumerate(losses) if loss < bound) + 1]
+
+
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
 def test_training_learns_and_repeats(space):
     data = data_for(space)

@@ -10,6 +10,7 @@ from itertools import count
 from math import isfinite
 from multiprocessing import active_children
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import click
@@ -23,6 +24,7 @@ from ...nas.search.evolve import Generation
 from ...nas.spaces.genome import Candidate
 from ...nas.training.fitness import baselines
 from ...nas.training.score import Score
+from ...nas.training.training_loop import device
 from ...pipeline.boards.board import Board
 from ...pipeline.boards.default_plan import default_plan
 from .. import complete
@@ -84,8 +86,9 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
     except OSError as error:
         got = "a file" if isinstance(error, FileExistsError) else error.strerror
         raise ArgumentError(f"{folder}: expected a folder to write into, got {got}") from None
-    data = search.training.load()
+    data, begin = search.training.load(), monotonic()
     archive, generations = _searched(search, folder, workers, quiet=as_json)
+    hours = (monotonic() - begin) / 3600
     if not isfinite(archive.best.score.fitness):
         raise PipeallError(f"nas: none of {len(archive.members)} networks can be trained within the limits")
     best = winner(search.training, archive.best, options["finish"])
@@ -100,12 +103,18 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
         files.callback(save_onnx, best.graph, folder / MODEL)
         if not as_json:
             nas_text.show(search, generations, best, beside, str(plan), front, command)
+            print_text(f"Searched for {hours:.2f} {device()} hours.")
             return
         print_json(
             "nas",
             search=search.about(),
             generations=[{"generation": generation.number, **generation.record()} for generation in generations],
-            winner={"candidate": best.member.candidate.code, **best.member.score.record()},
+            winner={
+                "candidate": best.member.candidate.code,
+                "connections": best.network.architecture.connections,
+                **best.member.score.record(),
+            },
+            hours={device(): hours},
             accuracy={"judged": best.judged, "tested": best.tested},
             baselines={name: asdict(figures) for name, figures in beside.items()},
             model=str(folder / MODEL),

@@ -77,22 +77,25 @@ target_options = under(
 training_options = under(
     "How a network is trained",
     together(
-        "So many samples only; three numbers of passes (1,2,4).",
+        "So many samples only; cycles (1,2,4), passes of each (1).",
         ("--samples", click.IntRange(10)),
         ("--cycles", Numbers(int, "1,3,5")),
+        ("--epochs", ONE),
     ),
     together(
-        "Three learning rates (0.0001,0.01,1); samples of a step (32); half numbers.",
+        "Rates (0.0001,0.01,1) that stay; samples of a step (32); end.",
         ("--lr", Numbers(float, "0.01,0.03,0.1")),
+        "--steady",
         ("--batch", ONE),
-        "--bfloat16",
+        ("--until", ABOVE_0),
     ),
     together("Pictures move by pixels, are mirrored, lose a square.", ("--crop", NONE), "--flip", ("--cutout", NONE)),
     together(
-        "Regularization; mixup: its alpha.",
+        "Regularization; half numbers.",
         ("--mixup", click.FloatRange(0)),
         ("--label-smoothing", "smoothing", SHARE),
         ("--weight-decay", "decay", click.FloatRange(0)),
+        "--bfloat16",
     ),
     together(
         "mobile: begin with an .onnx, with shared weights.",
@@ -121,7 +124,10 @@ evolution_options = under(
         ("--budget", ONE),
     ),
     together(
-        "Proposals of a model that may fail (20); of local search (10).", ("--guided", NONE), ("--instances", ONE)
+        "Proposals that may fail (20); of competition (10); its time.",
+        ("--guided", NONE),
+        ("--instances", ONE),
+        ("--compete", click.Choice(["end", "each"])),
     ),
     together(
         "Rates (default: genes); chance that fixes a bit at 0.",
@@ -141,12 +147,18 @@ evolution_options = under(
         ("--threshold", float),
     ),
     together(
-        "edge of chaos (lambda or sweep) or random; F corrected, printed.",
+        "Edge of chaos (lambda, sweep), random; F; all as printed.",
         ("--start", click.Choice(["edge", "random"])),
         ("--lambda", "lam", str),
-        ("--fitness", click.Choice(["corrected", "printed"]), "corrected"),
+        ("--fitness", click.Choice(["corrected", "printed"])),
+        "--paper",
     ),
 )
+PAPER: dict[str, Any] = {  # of paper 003: table I, algorithm 1, section III
+    "space": "tree", "population": 10, "generations": 10, "guided": 0, "compete": "each", "start": "edge",
+    "fitness": "printed", "batch": 1, "steady": True, "cycles": LEVELS.cycles, "epochs": 10,
+    "mutation_levels": (0.0, 0.5, 1.0),
+}  # fmt: skip
 
 
 def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Search:
@@ -155,13 +167,14 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
     Raises ArgumentError where options contradict each other or the data.
     """
     options = {name: value for name, value in options.items() if value is not None and value is not False}
-    levels = _levels(options.get("lr", LEVELS.learning_rate), options.get("cycles", CYCLES))
+    options = (PAPER if "paper" in options else {}) | options
+    levels = _levels(options)
     training = Training(
         TreeSpace(),
         data_name,
         str(networks),
         levels=levels,
-        fitness=Fitness(variant=options["fitness"], prune_sign=-1 if "prune_reward" in options else 1),
+        fitness=Fitness(variant=options.get("fitness", "corrected"), prune_sign=-1 if "prune_reward" in options else 1),
         pruning=Pruning(options["prune"], options.get("prune_below")) if "prune" in options else None,
         target=_target(options),
         samples=options.get("samples"),
@@ -177,7 +190,7 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
         selection="pareto" if "pareto" in options else "fitness",
         crossover_rate=options.get("crossover"),
         mutation_rate=options.get("mutation"),
-        **_some(options, "population", "generations", "stop", "guided", "sever"),
+        **_some(options, "population", "generations", "stop", "compete", "guided", "sever"),
     )
     about = _some(options, "start", "instances", "threshold", "proxy", "presets") | _budget(options)
     lam = _lam(options.get("lam"))
@@ -266,7 +279,10 @@ def _space(data: DataSet, options: Mapping[str, Any]) -> Space:
     return space
 
 
-def _levels(rates: tuple[float, ...], cycles: tuple[int, ...]) -> Hyper:
+def _levels(options: Mapping[str, Any]) -> Hyper:
+    rates, cycles = options.get("lr", LEVELS.learning_rate), options.get("cycles", CYCLES)
     if len(rates) != 3 or len(cycles) != 3 or min(rates) <= 0 or not isfinite(sum(rates)) or min(cycles) < 1:
         raise ArgumentError("--lr, --cycles: expected three numbers above 0 each")
-    return LEVELS._replace(learning_rate=tuple(rates), cycles=tuple(cycles))
+    passes = tuple(options.get("epochs", 1) * count for count in cycles)
+    mutation = options.get("mutation_levels", LEVELS.mutation_rate)
+    return LEVELS._replace(learning_rate=tuple(rates), cycles=passes, mutation_rate=mutation)

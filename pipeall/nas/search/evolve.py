@@ -24,6 +24,7 @@ from .operators import allowed, breed, proportional, selection_weights
 
 SCREENED = 4  # times the networks of a first generation: so many are drawn for a proxy to choose from
 
+CHOICES = {"selection": ("fitness", "pareto"), "stop": ("generations", "predicted"), "compete": ("end", "each")}
 Phase = Literal["evolution", "guided", "competition", "flips"]
 
 
@@ -43,6 +44,8 @@ class Settings:
                     children of a generation (section I of the paper); None: none
     levels          what the hyperparameter genes stand for
     evolve_hyper    False: children have the hyperparameters of the first parent
+    compete         "end": layer-wise competition follows evolution; "each": the best of every generation goes through
+                    it too, and takes the place of the worst where it became better
     guided          after evolution a model of the fitness proposes networks (``bayesian``), until so many in a row are
                     no better; 0, as in the paper: none. Not for a Pareto front
     """
@@ -58,6 +61,7 @@ class Settings:
     sever: float | None = None
     levels: Hyper = LEVELS
     evolve_hyper: bool = True
+    compete: Literal["end", "each"] = "end"
     guided: int = 20
 
     def __post_init__(self) -> None:
@@ -70,7 +74,7 @@ class Settings:
             rate = getattr(self, name)
             if rate is not None and not 0 <= rate <= 1:
                 raise ArgumentError(f"{name}: expected 0 to 1, got {rate}")
-        for name, choices in (("selection", ("fitness", "pareto")), ("stop", ("generations", "predicted"))):
+        for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ArgumentError(f"{name}: expected {' or '.join(choices)}, got {getattr(self, name)!r}")
         if self.guided < 0:
@@ -222,7 +226,7 @@ def search(
                 if not any(map(archive.allows, first)):
                     yield _note(archive, number, archive.score(first), settings)
                     return
-                for generation in evolve(archive, settings, random, first, number):
+                for generation in evolve(archive, settings, random, first, number, instances):
                     yield generation
                     number = generation.number + 1
                     if archive.best.score.fitness < threshold:
@@ -265,7 +269,12 @@ def _local_search(
 
 
 def evolve(
-    archive: Archive, settings: Settings, random: np.random.Generator, first: Sequence[Candidate], start: int = 0
+    archive: Archive,
+    settings: Settings,
+    random: np.random.Generator,
+    first: Sequence[Candidate],
+    start: int = 0,
+    instances: int = 10,
 ) -> Iterator[Generation]:
     """Generations of evolution, numbered from ``start`` on. Raises BudgetSpent where the budget ends first."""
     step = next_pareto if settings.selection == "pareto" else next_generation
@@ -279,7 +288,18 @@ def evolve(
         if number >= end:
             return
         members = step(archive, members, settings, random)
+        if settings.compete == "each":
+            members = _competed(archive, members, settings, random, instances)
         number += 1
+
+
+def _competed(
+    archive: Archive, members: Sequence[Member], settings: Settings, random: np.random.Generator, instances: int
+) -> list[Member]:
+    """The members with what layer-wise competition makes of the best in place of the worst, if it is better."""
+    ranked = sorted(members, key=lambda member: member.order)
+    best = level_sweep(archive, ranked[0], instances, random, settings.evolve_hyper)
+    return [*ranked[:-1], best] if best != ranked[0] else list(members)
 
 
 def _note(

@@ -137,6 +137,17 @@ class Architecture:
     kind: Literal["dense", "conv", "mobile"]
     blocks: tuple[Block, ...]
 
+    @property
+    def connections(self) -> list[list[int]]:
+        """The matrix of connections: a row for the input and for each block, in order, 1 where it reads that of the
+        column."""
+        places = {SOURCE: 0} | {block.index: place for place, block in enumerate(self.blocks, 1)}
+        matrix = [[0] * len(places) for _ in places]
+        for block in self.blocks:
+            for index in block.inputs:
+                matrix[places[block.index]][places[index]] = 1
+        return matrix
+
 
 class Space(Protocol):
     """A set of architectures: what bits mean. Frozen and picklable."""

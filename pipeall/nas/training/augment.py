@@ -23,6 +23,8 @@ class TrainingRecipe:
     cutout     side of a square of zeros at a random place, in pixels; it may hang over (DeVries and Taylor 2017)
     mixup      alpha: a batch is mixed with itself in another order, by a share from Beta(alpha, alpha), and so is its
                loss (Zhang et al. 2018); 0: not
+    until      a training ends after a pass whose mean loss is below
+    steady     the learning rate stays what it is, and does not fall along a half cosine
     bfloat16   steps compute convolutions and matrix products in bfloat16, weights stay float32
 
     Raises ArgumentError for other values than these.
@@ -35,10 +37,13 @@ class TrainingRecipe:
     flip: bool = False
     cutout: int = 0
     mixup: float = 0.0
+    until: float = 0.0
+    steady: bool = False
     bfloat16: bool = False
 
     def __post_init__(self) -> None:
-        if self.batch < 1 or min(self.decay, self.crop, self.cutout, self.mixup) < 0 or not 0 <= self.smoothing < 1:
+        numbers = (self.decay, self.crop, self.cutout, self.mixup, self.until)
+        if self.batch < 1 or min(numbers) < 0 or not 0 <= self.smoothing < 1:
             raise ArgumentError(
                 f"recipe: expected a batch, smoothing from 0 to below 1, others not negative; got {self}"
             )

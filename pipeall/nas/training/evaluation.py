@@ -110,7 +110,8 @@ class Training:
         final = calibrated(final, data.train.x)
         networks.save(self._path(candidate, TRAINED), final)
         (final_error, right), share = self._figures(final), 0.0
-        if self.pruning and len(losses) == hyper.cycles and final_error <= self._threshold():
+        whole = len(losses) == hyper.cycles or losses[-1] < self.recipe.until
+        if self.pruning and whole and final_error <= self._threshold():
             final, share = self._pruned(final, hyper, seed)
             networks.save(self._path(candidate, PRUNED), final)
             final_error, right = self._figures(final)

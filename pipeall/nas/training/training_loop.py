@@ -52,8 +52,9 @@ def train(
     """The network after ``hyper.cycles`` passes over the samples, and the mean loss of each pass.
 
     The loss is cross-entropy, or half the squared error of a number. The rate falls from ``hyper.learning_rate`` to 0
-    along a half cosine. A loss that is not finite ends the training; the network is then returned unchanged. Batch
-    normalization needs two samples: one that would be alone in the last step of a pass is left out of the pass.
+    along a half cosine, unless the recipe says that it stays. A loss below ``recipe.until`` ends the training, and so
+    does one that is not finite; the network is then returned unchanged. Batch normalization needs two samples: one that
+    would be alone in the last step of a pass is left out of the pass.
 
     ends  called after each pass but the last with the number of passes and the network; training ends where it says so
     shares  the networks of a step, which have their weights in ``network``'s; the loss is the mean of theirs
@@ -70,7 +71,7 @@ def train(
             order, total = random.permutation(len(fit)), torch.zeros((), device=device)
             for step in range(steps):
                 done = (cycle * steps + step) / (hyper.cycles * steps)
-                rate = hyper.learning_rate * (1 + cos(pi * done)) / 2
+                rate = hyper.learning_rate * (1.0 if recipe.steady else (1 + cos(pi * done)) / 2)
                 batch = _batch(torch, device, fit, order[step * recipe.batch :][: recipe.batch], recipe, random)
                 parts = shares(done, network, weights) if shares else [(network, weights)]
                 loss = sum(_batch_loss(torch, *part, batch, recipe) for part in parts) / len(parts)
@@ -86,6 +87,8 @@ def train(
             losses.append(float(total) / len(fit))
             if not np.isfinite(losses[-1]):
                 return network, losses
+            if losses[-1] < recipe.until:
+                break
             if ends and cycle + 1 < hyper.cycles and ends(cycle + 1, _arrays(network, weights)):
                 break
         return _arrays(network, weights), losses
@@ -165,6 +168,12 @@ def linear(fit: Samples, others: Sequence[np.ndarray], outputs: int, penalty: fl
         with torch.no_grad():
             values = [torch.tensor(other.reshape(len(other), -1)).double() @ weight.T + bias for other in others]
             return [(value.softmax(dim=1) if classifies else value).numpy() for value in values]
+
+
+def device() -> str:
+    """What trains here: CPU or GPU."""
+    with _torch() as (_, device):
+        return "CPU" if device.type == "cpu" else "GPU"
 
 
 def has_bfloat16() -> bool:
