@@ -240,11 +240,12 @@ typedef void (*pa_lrn_f32_fn)(const pa_lrn_args *);
  * (winograd.inc). For a tile d of input pixels and taps g, every channel and filter by itself:
  *   d' = B^T d B,  g' = G g G^T,  out = A^T (sum over channels of d' * g', point by point) A */
 
-/* out[p * out_stride + c - channel0] = d'[p][c] for the n * n points p and channels [channel0, channel0 + channels).
+/* out[p * out_stride + c] = d'[p][c] for the n * n points p and so many channels, of the n x n pixels from `in` on.
  * What is void is of the kernel's element type here and below, and strides count such elements. */
 typedef struct pa_winograd_input_args {
-    int32_t n, channel0, channels;
-    const void *const *pixels; /* n * n */
+    int32_t n, channels;
+    const void *in;
+    int64_t in_right, in_down; /* to the next pixel and the next row */
     void *out;
     int64_t out_stride;
 } pa_winograd_input_args;

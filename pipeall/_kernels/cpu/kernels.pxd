@@ -167,12 +167,9 @@ cdef extern from "drivers/conv.h" nogil:
         const pa_kernel_row *quantize
         int32_t src_zero, dst_zero
         pa_epilogue_s8 epilogue
-    ctypedef struct pa_space_to_depth:
-        int32_t stride, pad_top, pad_left
     ctypedef struct pa_winograd_op:
         pa_conv_op conv
-        int32_t n, m
-        pa_space_to_depth phases
+        int32_t n, m, stride
         const pa_kernel_row *input
         const pa_kernel_row *transform
         const pa_kernel_row *output

@@ -170,7 +170,7 @@ static void pack(pa_conv_op *op, const float *weight, const float *bias) {
 }
 
 static int run_conv(input *in, problem *p, const char *isa, pa_team *team, const float *weight, const float *bias) {
-    pa_winograd_op w = {.conv = conv_of(p, kernel(p->y.h * p->y.w == 1 ? "gemv" : "gemm", isa)), .phases = {.stride = 1}};
+    pa_winograd_op w = {.conv = conv_of(p, kernel(p->y.h * p->y.w == 1 ? "gemv" : "gemm", isa)), .stride = 1};
     const int64_t products = p->x.c / p->groups * p->win.kh * p->win.kw;
     pack(&w.conv, weight, bias);
     void *packed = (void *)w.conv.weight;

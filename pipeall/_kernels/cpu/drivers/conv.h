@@ -99,20 +99,13 @@ typedef struct pa_winograd_s8 {
     pa_epilogue_s8 epilogue;
 } pa_winograd_s8;
 
-/* The input of a convolution of strides s x s, with its pads and so that all lies inside: s x s pixels of it are one of s * s
- * times the channels, for algorithms of stride 1 (space_to_depth.py). */
-typedef struct pa_space_to_depth {
-    int32_t stride; /* 1: no phases, and no other member is read */
-    int32_t pad_top, pad_left;
-    int64_t rows, columns; /* of pixels of the input, with what is around it */
-} pa_space_to_depth;
-
 /* Of floats, of halves or of integers, as conv.item_bytes says. Transformed weights, bias and zeros are floats, of halves
  * halves. */
 typedef struct pa_winograd_op {
     pa_conv_op conv; /* geometry, operands, bias, zero (all channels), GEMM kernel; weight as packed for the GEMM */
     int32_t n, m;    /* tiles of n x n points give m x m pixels; n = m + kh - 1 is 4, 6 or 8, kh = kw 2 to 5 */
-    pa_space_to_depth phases; /* of strides above 1: of them kh and kw are taps, and conv.src is what they are phases of */
+    int32_t stride;  /* above 1: s x s pixels of conv.src are one of s * s times the channels, their phases (space_to_depth.py),
+                        of which kh and kw are taps */
     const pa_kernel_row *input, *transform, *output;
     pa_winograd_s8 s8;
     int32_t lazy;            /* weights are transformed anew in every frame */
@@ -127,8 +120,7 @@ typedef struct pa_winograd_op {
     int64_t scratch_floats; /* per thread */
 } pa_winograd_op;
 
-/* Fills what follows transformed, and rows and columns of phases, for a team of `threads`; the rest of phases, conv, n, m and
- * lazy are set. */
+/* Fills what follows transformed, for a team of `threads`; conv, n, m, stride and lazy are set. */
 void pa_winograd_plan(pa_winograd_op *op, int threads);
 int64_t pa_winograd_transformed_floats(const pa_winograd_op *op);
 /* Transforms conv.weight, after the plan; `halves` gets the result where it is not NULL, and `transformed` is room then. */

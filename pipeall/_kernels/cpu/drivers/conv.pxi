@@ -177,9 +177,8 @@ cdef int add_sparse(CpuProgram self, step) except -1:
 
 cdef object in_phases(step, pa_winograd_op *op):
     """The convolution that Winograd computes: of stride 1, with the weights of one with strides by their phases."""
-    op.phases.stride = phases_of(step)
-    op.phases.pad_top, op.phases.pad_left = op.conv.pad_top, op.conv.pad_left
-    shaped = step if op.phases.stride == 1 else replace(phased(step), weight=phased_weight(step))
+    op.stride = phases_of(step)
+    shaped = step if op.stride == 1 else replace(phased(step), weight=phased_weight(step))
     op.conv.kh, op.conv.kw = shaped.params["kernel"]
     return shaped
 

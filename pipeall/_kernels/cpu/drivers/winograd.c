@@ -8,9 +8,9 @@
  * takes longer than the arithmetic on them; then a chunk transforms its panels' taps itself, from the weights as they
  * are packed for the GEMM, and nothing is kept twice.
  *
- * A convolution with a stride is one of stride 1 on an image of phases, which the team copies first. Rows of a
- * phase have their channels side by side, and those of the phases below follow. Where taps have gaps, a tile is of pixels as
- * far apart.
+ * A convolution with a stride is one of stride 1 on phases: each s-th pixel of each s-th row. Where taps have gaps, a tile is of
+ * pixels as far apart. They are read where they lie in the input, or, at its border, in a copy of what is under the tile with
+ * zeros around it.
  *
  * Of halves all that is transformed, and the sums, are halves too.
  *
@@ -140,9 +140,9 @@ static void output_pieces(const void *arg, int64_t first, int64_t end, int threa
     const int64_t wide = op->panel_block * p->kernel->nr, bytes = real_bytes(op);
 
     float *m = ctx->scratch + thread * own_floats(op);
-    float *float_tile = op->s8.dequantize ? m + float_tile_at(op) : NULL;
+    float *float_tile = op->s8.dequantize ? m + staged_at(op) : NULL;
     char *dst = pa_view_at(&p->dst, ctx->bases, bytes), *r = pa_view_at(&p->residual, ctx->bases, bytes);
-    void *pointers = m + float_tile_at(op) + float_tile_floats(op);
+    void *pointers = m + staged_at(op) + round_up(staged_floats(op), 2);
     const pa_tiling tiling = pa_tiling_of(tiles, p->kernel->mr);
     pa_point_rows(pointers, &tiling, p->kernel->mr, ctx->input, op->kc * bytes);
     for (int64_t part = 0; part < op->k_blocks; part++)
@@ -184,15 +184,13 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
     const pa_conv_op *p = &op->conv;
     op->tiles_y = p->dilation_y * (int32_t)ceil_div(ceil_div(p->dst.h, p->dilation_y), op->m);
     op->tiles_x = p->dilation_x * (int32_t)ceil_div(ceil_div(p->dst.w, p->dilation_x), op->m);
-    op->phases.rows = (int64_t)op->phases.stride * (op->tiles_y * op->m + p->kh - 1);
-    op->phases.columns = (int64_t)op->phases.stride * (op->tiles_x * op->m + p->kw - 1);
     const int64_t most = is_f16(op) ? PA_F16_BLOCK : op->lazy ? LAZY_KC : KC;
     op->k_blocks = (int32_t)ceil_div(channels_of(op), most);
     op->kc = round_up(ceil_div(channels_of(op), op->k_blocks), PA_LANES_MAX);
     op->k_blocks = (int32_t)ceil_div(channels_of(op), op->kc);
-    if (op->phases.stride > 1 && op->k_blocks == 1) {
+    if (op->stride > 1 && op->k_blocks == 1) {
         op->kc = round_up(channels_of(op) - phase_channels(op) + phase_width(op), PA_LANES_MAX);
-    } else if (op->phases.stride > 1) { /* a row of phases, a multiple of PA_LANES_MAX, is whole parts (space_to_depth.py) */
+    } else if (op->stride > 1) { /* a row of phases, a multiple of PA_LANES_MAX, is whole parts (space_to_depth.py) */
         int64_t parts = ceil_div(phase_channels(op), most);
         while (phase_channels(op) % (parts * PA_LANES_MAX)) parts++;
         op->kc = phase_channels(op) / parts;
@@ -224,7 +222,7 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
         if (!op->lazy) op->split = size.rows;
     }
     op->by_panels = pa_winograd_transformed_floats(op) > op->block * points_of(op) * channels_of(op) * p->groups;
-    op->scratch_floats = round_up(ceil_div(image_floats(op) + input_floats(op), threads), 16) + own_floats(op);
+    op->scratch_floats = round_up(ceil_div(input_floats(op), threads), 16) + own_floats(op);
 }
 
 int64_t pa_winograd_transformed_floats(const pa_winograd_op *op) {
@@ -250,14 +248,12 @@ void pa_winograd_step(const void *args, void *const *bases, void *scratch, pa_te
     context ctx = {
         .op = op,
         .bases = bases,
-        .image = scratch,
-        .input = (char *)((float *)scratch + image_floats(op)),
-        .scratch = (float *)scratch + image_floats(op) + input_floats(op),
+        .input = scratch,
+        .scratch = (float *)scratch + input_floats(op),
         .input_tiles = min64(ceil_div(INPUT_FLOATS, channels_of(op) * groups),
                              ceil_div(op->block, INPUT_CHUNKS * pa_team_size(team))),
         .panel_blocks = ceil_div(panels_of(op), op->panel_block),
     };
-    if (op->phases.stride > 1) pa_team_run(team, copy_row, &ctx, op->phases.rows);
     for (ctx.tile0 = 0; ctx.tile0 < tiles; ctx.tile0 += op->block) {
         ctx.tiles = min64(op->block, tiles - ctx.tile0);
         pa_team_run(team, input_chunk, &ctx, ceil_div(ctx.tiles, ctx.input_tiles));

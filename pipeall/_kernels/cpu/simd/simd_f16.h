@@ -153,7 +153,7 @@ PA_INLINE vf v_silu(vf x) {
     const int16x8_t exponent = vshlq_n_s16(vreinterpretq_s16_f16(k), 10);
     const vf d = v_add(vreinterpretq_f16_s16(vaddq_s16(vreinterpretq_s16_f16(p), exponent)), one);
     const vf r = vreinterpretq_f16_s16(vsubq_s16(vdupq_n_s16(0x7798), vreinterpretq_s16_f16(d)));
-    const vf h = v_fnma(d, r, v_silu_term(3, f)), q = v_mul(t, r);
+    const vf h = v_fnma(d, r, v_silu_term(3, d)), q = v_mul(t, r);
     return v_fma(q, v_fma(h, h, h), q);
 }
 
