@@ -33,6 +33,9 @@ LINKS = {
     "pcie3x16": 16 * PCIE3_LANE,
     "pcie4x16": 16 * PCIE4_LANE,
     "pcie5x16": 16 * PCIE5_LANE,
+    "ddr3-1600": 12.8e9,  # a channel of 64 bits: what is in memory already
+    "ddr4-3200": 25.6e9,
+    "ddr5-6400": 51.2e9,
 }
 
 

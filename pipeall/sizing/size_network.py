@@ -67,6 +67,7 @@ class Network:
     file_types  float types other than float32 that the file's weights, inputs or outputs have
     integers    names of the tensors that hold 8-bit integers
     notes       remarks on the figures, a sentence each
+    float_bytes  of a number that is no 8-bit integer, in all that is counted in bytes
     """
 
     name: str
@@ -79,6 +80,7 @@ class Network:
     file_types: tuple[str, ...] = ()
     integers: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    float_bytes: int = FLOAT_BYTES
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shapes", MappingProxyType(dict(self.shapes)))
@@ -91,7 +93,7 @@ class Network:
     def nbytes(self, names: str | Iterable[str]) -> int:
         """The bytes of one tensor, or of several together: float32 but for integers."""
         names = (names,) if isinstance(names, str) else names
-        return sum(prod(self.shapes[name]) * (1 if name in self.integers else FLOAT_BYTES) for name in names)
+        return sum(prod(self.shapes[name]) * (1 if name in self.integers else self.float_bytes) for name in names)
 
     def activations(self, layer: Layer) -> tuple[str, ...]:
         """Names of the computed inputs of a layer, without learnt ones."""

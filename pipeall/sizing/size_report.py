@@ -173,7 +173,8 @@ def epoch_report(
     prefetch: bool,
     trains: bool,
 ) -> dict[str, Any]:
-    """Seconds of an epoch of samples of the network's own size, of ``sample_type`` on disk and float32 on the bus."""
+    """Seconds of an epoch of samples of the network's own size, of ``sample_type`` on disk and float32 on the bus, and
+    those that the model takes once, over the same ways."""
     elements = network.elements(network.inputs)
     epoch = residence.Epoch(
         samples,
@@ -188,7 +189,12 @@ def epoch_report(
         training=trains,
     )
     seconds = ("load_s", "transfer_s", "compute_s", "total_s", "bottleneck", "training", "prefetch")
-    return {name: getattr(epoch, name) for name in seconds} | {"sample_type": sample_type}
+    model = network.nbytes((*network.parameters, *network.statistics))
+    once = {
+        "model_load_s": model / epoch.disk_rate,
+        "model_transfer_s": model / epoch.bus_rate if epoch.bus_rate else 0.0,
+    }
+    return {name: getattr(epoch, name) for name in seconds} | {"sample_type": sample_type, **once}
 
 
 def threads_report(network: str, times: Mapping[int, list[float]], samples: int = 1) -> dict[str, Any]:

@@ -66,8 +66,9 @@ class TorchNetwork:
         self(x).square().mean().backward()
 
 
-def training_step(network: Network, batch: int) -> Callable[[int], None]:
-    """A step on ``batch`` samples of noise, by so many threads.
+def training_step(network: Network, batch: int, library: bool = True) -> Callable[[int], None]:
+    """A step on ``batch`` samples of noise, by so many threads; without ``library`` torch's own loops compute it, not
+    oneDNN's.
 
     Raises ArgumentError for a batch below 1, ModelError for what ``TorchNetwork`` does not know.
     """
@@ -77,12 +78,14 @@ def training_step(network: Network, batch: int) -> Callable[[int], None]:
     x = torch.randn(batch, *network.shapes[network.inputs[0]][1:], generator=torch.Generator().manual_seed(SEED))
 
     def step(threads: int) -> None:
-        before = torch.get_num_threads()
+        before = torch.get_num_threads(), torch.backends.mkldnn.enabled
         torch.set_num_threads(threads)
+        torch.backends.mkldnn.enabled = library
         try:
             net.step(x)
         finally:
-            torch.set_num_threads(before)
+            torch.set_num_threads(before[0])
+            torch.backends.mkldnn.enabled = before[1]
 
     return step
 

@@ -1,6 +1,6 @@
 """Memory of training: the lecture's formula, and the exact one by the liveness of what autograd saves.
 
-Exact bytes at batch b, with float32 weights, in PyTorch's eager mode:
+Exact bytes at batch b, in PyTorch's eager mode:
 
     weights x (1 + 1 gradient + k optimizer states) + statistics + peak(b)
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import ArgumentError
 from ..graph.pointwise import UNARY
-from .size_network import ALIASES, FLOAT_BYTES, Layer, Network, Saved
+from .size_network import ALIASES, Layer, Network, Saved
 
 INDEX_BYTES = 8  # of an index: where a maximum is
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}  # states of each weight
@@ -53,7 +53,7 @@ def space(network: Network) -> LectureSpace:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes that training takes at one batch size, at the peak of a step: float32, in PyTorch's eager mode.
+    """Bytes that training takes at one batch size, at the peak of a step, in PyTorch's eager mode.
 
     Attributes
     ----------
@@ -102,24 +102,24 @@ def _maxima(network: Network, layer: Layer) -> Saved:
 
 def _copy(network: Network, layer: Layer) -> Saved:
     """A copy of the input: ReLU6 in place overwrites it."""
-    return Saved(extra=FLOAT_BYTES * network.elements(layer.inputs[0]))
+    return Saved(extra=network.float_bytes * network.elements(layer.inputs[0]))
 
 
 def _batch_norm(network: Network, layer: Layer) -> Saved:
     """The input, and the mean and the inverse deviation of the batch."""
-    return Saved((layer.inputs[0],), fixed=2 * FLOAT_BYTES * network.elements(layer.inputs[1]))
+    return Saved((layer.inputs[0],), fixed=2 * network.float_bytes * network.elements(layer.inputs[1]))
 
 
 def _layer_norm(network: Network, layer: Layer) -> Saved:
     """The input, and the mean and the inverse deviation of each row."""
     channels = network.elements(layer.inputs[1:2]) or network.shapes[layer.inputs[0]][-1]
     rows = network.elements(layer.inputs[0]) // channels
-    return Saved((layer.inputs[0],), 2 * FLOAT_BYTES * rows)
+    return Saved((layer.inputs[0],), 2 * network.float_bytes * rows)
 
 
 def _noise(network: Network, layer: Layer) -> Saved:
     """The mask that PyTorch multiplies with on a CPU: a float32 for each element."""
-    return Saved(extra=FLOAT_BYTES * network.elements(layer.inputs[0]))
+    return Saved(extra=network.float_bytes * network.elements(layer.inputs[0]))
 
 
 SAVED: dict[str, Callable[[Network, Layer], Saved]] = {
@@ -171,7 +171,7 @@ def saved_bytes(network: Network) -> tuple[int, int]:
     """Bytes saved for the backward pass: of each sample, and whatever the batch is; every memory counts once."""
     by_layer = saved_by(network)
     tensors = dict.fromkeys(name for saved in by_layer for name in saved.tensors)
-    each = FLOAT_BYTES * network.elements(tensors) + sum(saved.extra for saved in by_layer)
+    each = network.float_bytes * network.elements(tensors) + sum(saved.extra for saved in by_layer)
     return each, sum(saved.fixed for saved in by_layer)
 
 
@@ -179,8 +179,8 @@ def memory_function(network: Network, optimizer: str = "momentum") -> Callable[[
     """Batch size -> exact memory of training. ``optimizer``: sgd, momentum or adam. ArgumentError for another."""
     if optimizer not in OPTIMIZERS:
         raise ArgumentError(f"optimizer: expected one of {', '.join(OPTIMIZERS)}, got {optimizer!r}")
-    weights = FLOAT_BYTES * network.elements(network.parameters)
-    statistics = FLOAT_BYTES * network.elements(network.statistics)
+    weights = network.float_bytes * network.elements(network.parameters)
+    statistics = network.float_bytes * network.elements(network.statistics)
     moments = list(_backward(network))
 
     def memory(batch: int) -> Memory:
@@ -204,17 +204,17 @@ def _backward(network: Network) -> Iterator[tuple[int, int, int]]:
             first_user.setdefault(name, index)
     freed: dict[int, int] = {}
     for name, index in first_user.items():
-        freed[index] = freed.get(index, 0) + FLOAT_BYTES * network.elements(name)
+        freed[index] = freed.get(index, 0) + network.float_bytes * network.elements(name)
     each, fixed = saved_bytes(network)
     held = {name for saved in by_layer for name in saved.tensors}
-    each += FLOAT_BYTES * network.elements(name for name in network.inputs if name not in held)
-    alive = {name: FLOAT_BYTES * network.elements(name) for name in network.outputs}
+    each += network.float_bytes * network.elements(name for name in network.inputs if name not in held)
+    alive = {name: network.float_bytes * network.elements(name) for name in network.outputs}
     gradients = sum(alive.values())
     for index in range(len(network.layers) - 1, -1, -1):
         layer = network.layers[index]
         for name in network.activations(layer):
             if name not in alive and name not in network.inputs:
-                alive[name] = 0 if layer.op in ALIASES else FLOAT_BYTES * network.elements(name)
+                alive[name] = 0 if layer.op in ALIASES else network.float_bytes * network.elements(name)
                 gradients += alive[name]
         yield each, fixed, gradients
         each -= by_layer[index].extra + freed.get(index, 0)

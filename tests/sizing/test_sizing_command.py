@@ -64,6 +64,23 @@ def test_one_of_two_batches_is_recommended_and_where_its_bytes_lie():
     assert alone["residence"]["cpu_bytes"] == alone["exact"]["bytes"]
 
 
+def test_what_the_system_takes():
+    """Of the CPU's memory, before the share: 8 GB less 1.5 are 6.5, of which 80 % are 5.2."""
+    run = ("cost", "train", path("resnet50"), "--optimizer", "sgd", "--memory", "8GB", "--system", "1.5GB")
+    assert document(*run)["exact"]["largest_batch"]["limit_bytes"] == {"cpu": 5_200_000_000}
+    wide, narrow = (document(*run, *more)["exact"]["parts"]["weights_bytes"] for more in (["--float64"], []))
+    assert wide == 2 * narrow
+
+
+def test_how_long_the_model_loads():
+    """61,100,840 weights of AlexNet, in four bytes: 600 MB a second from a disk, 15.76 GB over the bus."""
+    run = ("cost", "epoch", path("alexnet"), "--samples", "10", "--gmacs", "1", "--bus", "pcie3x16")
+    found = document(*run)
+    assert found["model_load_s"] == pytest.approx(4 * 61_100_840 / 600e6)
+    assert found["model_transfer_s"] == pytest.approx(4 * 61_100_840 / 15.76e9)
+    assert document(*run, "--disk", "ddr4-3200")["model_load_s"] == pytest.approx(4 * 61_100_840 / 25.6e9)
+
+
 def test_an_epoch():
     arguments = ("--samples", "1000", "--gmacs", "71.418848", "--bus", "pcie3x16", "--channels", "8,4,8")
     found = document("cost", "epoch", path("alexnet"), *arguments)
@@ -137,6 +154,12 @@ def test_layers_as_text_and_folded():
         (["cost", "train", "squeezenet", "--memory", "8GB"], "Missing option '--optimizer'"),
         (["cost", "train", "squeezenet", "--optimizer", "adam", "--gpu-memory", "8GB"], "expected --memory with it"),
         (["cost", "train", "squeezenet", "--optimizer", "adam", "--memory", "8"], "expected a size such as 8GB"),
+        (
+            ["cost", "train", "squeezenet", "--optimizer", "adam", "--batch", "1", "--system", "1GB"],
+            "less than --memory",
+        ),
+        (["cost", "threads", "squeezenet", "--samples", "9"], "--samples: expected --training beside it"),
+        (["cost", "threads", "squeezenet", "--no-library"], "--no-library: expected --training beside it"),
         (["cost", "squeezenet", "--roofline"], "expected --plot with it"),
         (["info", "squeezenet", "--here"], "expected --plan with it"),
         (["cost", "epoch", "squeezenet", "--samples", "10"], "Missing option '--gmacs'"),

@@ -1,5 +1,7 @@
 """Memory of training and inference: the lecture's vectors, torch's saved tensors, the arena, the largest batch."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -84,6 +86,18 @@ def test_training_memory_is_the_sum_of_its_parts(optimizer, states):
         assert (found.weights, found.weight_gradients, found.optimizer) == (weights, weights, states * weights)
         assert found.statistics == 4 * net.elements(net.statistics)
         assert batch * each < found.saved + found.transient < batch * (each + 4 * 3 * 64 * 112 * 112) + fixed + 1
+
+
+def test_numbers_of_64_bits():
+    """Twice the bytes, but for what maximum pooling keeps: indices have 64 bits in both (AlexNet's, by hand above)."""
+    net = network("alexnet")
+    wide = replace(net, float_bytes=8)
+    pooled = 64 * 27 * 27 + 192 * 13 * 13 + 256 * 6 * 6
+    assert saved_bytes(wide) == (2 * 3_741_184 - 8 * pooled, 0)
+    one, two = (memory_function(each, "adam")(3) for each in (net, wide))
+    for name in ("weights", "weight_gradients", "optimizer", "statistics"):
+        assert getattr(two, name) == 2 * getattr(one, name)
+    assert space(wide) == LectureSpace(*(2 * getattr(space(net), name) for name in ("model", "data", "activations")))
 
 
 def test_an_unknown_optimizer_is_refused():

@@ -60,6 +60,22 @@ def test_the_law_is_drawn_where_there_is_one(tmp_path):
         draw_threads(tmp_path / "absent" / "threads.png", found, "title")
 
 
+def test_an_epoch_with_and_without_the_library(monkeypatch):
+    """An epoch of so many samples at the best rate; steps run with oneDNN, or without it, which is on again behind."""
+    torch = pytest.importorskip("torch", reason="needs pipeall[nas]")
+    from pipeall.sizing.torch_network import TorchNetwork
+
+    seen, enabled = [], torch.backends.mkldnn.enabled
+    monkeypatch.setattr(TorchNetwork, "step", lambda self, x: seen.append((torch.backends.mkldnn.enabled, len(x))))
+    for more, library in ((["--samples", "100"], True), (["--no-library"], False)):
+        found = document("cost", "threads", "squeezenet", "--training", "2", "--seconds", "0.01", *more)
+        assert set(seen) == {(library, 2)} and torch.backends.mkldnn.enabled == enabled
+        seen.clear()
+        (network,) = found["networks"]
+        best = max(row["fps"] for row in network["rows"])
+        assert network.get("epoch_s") == (pytest.approx(100 / best) if library else None)
+
+
 def test_threads_are_measured_here():
     result = invoke("cost", "threads", "squeezenet", "--board", "a311d-armcl")
     assert result.exit_code == 2 and "No such option '--board'" in result.stderr

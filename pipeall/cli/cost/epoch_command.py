@@ -85,4 +85,5 @@ def _show(times: Mapping[str, Any]) -> None:
     )
     how = "the slowest, with prefetch" if times["prefetch"] else "their sum"
     kind = "training" if times["training"] else "inference"
+    print_text(f"Model, once: load {times['model_load_s']:,.3g} s, transfer {times['model_transfer_s']:,.3g} s")
     print_text(f"Epoch of {kind}: {parts}; {how}: {times['total_s']:,.3g} s, bound by the {times['bottleneck']}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -25,7 +26,9 @@ from .cost_text import bytes_text, show_notes
 @click.option("--batch", type=click.IntRange(1), help="Samples of a batch; else the largest that fits.")
 @click.option("--memory", type=Bytes(), help="The memory that the CPU has, such as 8GB or 8GiB.")
 @click.option("--gpu-memory", type=Bytes(), help="With --memory: that of the GPU that trains.")
+@click.option("--system", type=Bytes(), help="What the operating system takes of --memory, such as 1.5GB.")
 @positive_option("--share", help="Part of each memory that may be used.", default=SHARE)
+@click.option("--float64", is_flag=True, help="All numbers in 64 bits, not 32.")
 @click.option("--folded", is_flag=True, help="The network as it runs: BatchNorm folded into convolutions.")
 @model_options
 @json_option
@@ -35,7 +38,9 @@ def train(
     batch: int | None,
     memory: float | None,
     gpu_memory: float | None,
+    system: float | None,
     share: float,
+    float64: bool,
     folded: bool,
     input_shape: Shapes | None,
     finer: Finer,
@@ -50,9 +55,15 @@ def train(
     memories = {name: size for name, size in (("cpu", memory), ("gpu", gpu_memory)) if size is not None}
     if "gpu" in memories and "cpu" not in memories:
         raise ArgumentError("--gpu-memory: expected --memory with it: the CPU's holds the model and a batch of data")
+    if system is not None:
+        if not memories or system >= memories["cpu"]:
+            raise ArgumentError(f"--system: expected less than --memory, which it is part of, got {system:g} bytes")
+        memories["cpu"] -= system
     if batch is None and not memories:
         raise ArgumentError("cost train: expected --batch, or --memory (with --gpu-memory) to find the largest batch")
     network, _, _ = read_network(model, input_shape, finer, folded)
+    if float64:
+        network = replace(network, float_bytes=8)
     report = training_report(network, optimizer, batch, memories, share)
     if as_json:
         print_json("training-cost", name=network.name, **report, notes=list(network.notes))

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ...errors import ArgumentError
 from ...pipeline.boards import machine
 from ...pipeline.measuring.background_load import BackgroundLoad
 from ...pipeline.measuring.threads import engine_times, one_cluster, thread_times
@@ -32,12 +33,21 @@ from ..tables import print_table, print_text
     help="How long a network is measured, all numbers of threads together; once each at least.",
 )
 @click.option("--training", type=click.IntRange(1), metavar="BATCH", help="PyTorch's steps on so many samples.")
+@click.option("--samples", type=click.IntRange(1), help="With --training: of an epoch, whose time is told.")
+@click.option("--no-library", is_flag=True, help="With --training: torch's own loops in place of oneDNN's.")
 @file_option("--plot", help="Draw throughput by number of threads as PNG.")
 @finer_option
 @value_option
 @json_option
 def threads(
-    models: tuple[str, ...], seconds: float, training: int | None, plot: str | None, finer: Finer, as_json: bool
+    models: tuple[str, ...],
+    seconds: float,
+    training: int | None,
+    samples: int | None,
+    no_library: bool,
+    plot: str | None,
+    finer: Finer,
+    as_json: bool,
 ) -> None:
     """Measure a network on 1 to all cores, and say which number pays.
 
@@ -48,6 +58,8 @@ def threads(
     With --training it is a forward and a backward pass of PyTorch; without, a frame of pipeall's engine. From three
     numbers of threads on, the universal scalability law is fitted to the throughput.
     """
+    if training is None and (samples or no_library):
+        raise ArgumentError(f"--{'samples' if samples else 'no-library'}: expected --training beside it")
     if plot:
         from .cost_plot import draw_threads  # before anything is measured in vain
     board = one_cluster()
@@ -55,7 +67,9 @@ def threads(
     graphs = [] if training else [load_model(model, finer=finer) for model in models]
     with BackgroundLoad() as beside, progress() as bar, tracked(bar, "threads") as on_progress:
         if training:
-            networks = _of_training(models, training, seconds, on_progress)
+            networks = _of_training(models, training, seconds, not no_library, on_progress)
+            for network in networks if samples else ():
+                network["epoch_s"] = samples / max(row["fps"] for row in network["rows"])
         else:
             networks = [
                 threads_report(graph.name, engine_times(graph, board, seconds, on_progress)) for graph in graphs
@@ -74,11 +88,13 @@ def threads(
             print_text(BUSY.format(what="threads were measured", cores=beside.cores))
 
 
-def _of_training(models: Sequence[str], batch: int, seconds: float, progress: Progress) -> list[dict[str, Any]]:
+def _of_training(
+    models: Sequence[str], batch: int, seconds: float, library: bool, progress: Progress
+) -> list[dict[str, Any]]:
     from ...sizing.torch_network import training_step
 
     networks = [read_network(model)[0] for model in models]
-    steps = [training_step(network, batch) for network in networks]
+    steps = [training_step(network, batch, library) for network in networks]
     counts = range(1, len(os.sched_getaffinity(0)) + 1)
     reports = []
     for network, step in zip(networks, steps, strict=True):
@@ -103,6 +119,8 @@ def show(network: Mapping[str, Any], training: int | None) -> None:
     headings = [">threads", ">median ms", ">fastest ms", ">samples/s" if training else ">FPS", ">speedup"]
     what = f", training steps of {training}" if training else ""
     print_table(f"{network['network']}{what} by number of threads", headings, cells)
+    if "epoch_s" in network:
+        print_text(f"An epoch takes {network['epoch_s']:,.3g} s by the fastest of these.")
     law = network["law"]
     if law is None:
         print_text(f"Best here: {network['best_threads']}; a law is fitted from three numbers of threads on.")
