@@ -50,7 +50,15 @@ class Machine:
     memory: float
 
 
-BLUE_GENE_Q = Machine(alpha=2e-6, bandwidth=1.8e9, memory=1.75e9)  # a rank per core: 28 GB/s of a node among 16
+NODE_MEMORY = 28e9  # bytes a second of a node of Blue Gene/Q, which its ranks share
+
+
+def blue_gene_q(node_ranks: int) -> Machine:
+    """Blue Gene/Q with so many ranks on a node: 16 have a core each, the paper has 32."""
+    return Machine(alpha=2e-6, bandwidth=1.8e9, memory=NODE_MEMORY / node_ranks)
+
+
+BLUE_GENE_Q = blue_gene_q(16)
 
 
 def dense_weights(sizes: Sequence[int]) -> int:
@@ -131,16 +139,16 @@ class Scaled:
     full_gain: float
 
 
-def scaled(model: str) -> list[Scaled]:
+def scaled(model: str, machine: Machine = BLUE_GENE_Q) -> list[Scaled]:
     """The network on 1, 2, 4 ... workers, as long as each has a neuron of every layer."""
     sizes, printed = PAPER[model], SECONDS[model]
     dense, first = dense_weights(sizes), printed[min(printed)]
-    alone = full_seconds(sizes, 1, BLUE_GENE_Q)
+    alone = full_seconds(sizes, 1, machine)
     rows = []
     for workers in (2**power for power in range(min(sizes[1:]).bit_length())):
         if workers > 1024:
             break
-        full = full_seconds(sizes, workers, BLUE_GENE_Q)
+        full = full_seconds(sizes, workers, machine)
         rows.append(
             Scaled(
                 model,
@@ -149,11 +157,11 @@ def scaled(model: str) -> list[Scaled]:
                 GAINS.get((model, workers), first / printed[workers]) if workers in printed else None,
                 ghost_weights(sizes, workers) / dense,
                 dense / ghost_weights_of(sizes, 0, workers),
-                ghost_seconds(sizes, workers, BLUE_GENE_Q),
-                ghost_message_seconds(sizes, workers, BLUE_GENE_Q),
+                ghost_seconds(sizes, workers, machine),
+                ghost_message_seconds(sizes, workers, machine),
                 sent_bytes(sizes, workers, "ghost"),
                 full,
-                full_message_seconds(sizes, workers, BLUE_GENE_Q),
+                full_message_seconds(sizes, workers, machine),
                 sent_bytes(sizes, workers, "full"),
                 alone / full,
             )

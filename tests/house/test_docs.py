@@ -75,6 +75,24 @@ def test_commands_of_the_papers_items_exist():
     assert len(commands) > 50
 
 
+def test_each_item_of_the_papers_works_or_is_told():
+    """All that the audit counted, once each, with what shows it; tests that are named are there."""
+    text = (DOCS / "explain" / "paper-items.md").read_text()
+    counts = []
+    for part in text.split("## Paper ")[1:]:
+        items = []
+        for numbers, _, status, shown in re.findall(r"^\| (\d[^|]*) \| (.*?) \| (.*?) \| (.*?) ?\|$", part, flags=re.M):
+            first, _, last = numbers.partition(" to ")
+            items += range(int(first), int(last) + 1) if last else map(int, numbers.split(", "))
+            kind = re.match("works|told|background", status)
+            assert kind and (shown or kind[0] == "background"), f"{numbers}: {status}: {shown}"
+            for name in re.findall(r"`(\w+/(?:test_\w+\.py)?)`", shown):
+                assert (ROOT / "tests" / name).exists(), name
+        assert sorted(items) == list(range(1, len(items) + 1))
+        counts.append(len(items))
+    assert counts == [56, 50, 49, 34]
+
+
 def pipeall_calls(line: str) -> list[list[str]]:
     """The arguments of each ``pipeall`` in a line of shell."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)

@@ -51,6 +51,13 @@ def test_the_model_counts_what_the_plan_sends(model):
         assert 0 <= row.ghost_way < row.ghost <= row.full and row.full_gain <= row.workers
 
 
+def test_twice_as_many_ranks_share_a_node():
+    """Each has half the rate of its memory; messages take as long."""
+    for one, two in zip(traffic.scaled("L"), traffic.scaled("L", traffic.blue_gene_q(32)), strict=True):
+        assert two.full - two.full_way == pytest.approx(2 * (one.full - one.full_way))
+        assert (two.full_way, two.ghost_way) == (one.full_way, one.ghost_way)
+
+
 def test_work_of_a_ghost_worker():
     """63.5-fold less from 2 to 16 workers is what half of Table II's speed-up is: fewer weights, another function."""
     found = {row.workers: row.work for row in traffic.scaled("S")}

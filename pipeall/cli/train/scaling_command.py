@@ -30,6 +30,13 @@ LOOK_S = 2.0  # how long others are watched before anything is measured
 @click.option("--models", default="S,M", show_default=True, help="Of the paper's networks S, M and L; L needs 2 GB.")
 @click.option("--ranks", type=Numbers(int, "1,2"), default="1,2", show_default=True, help="Numbers of processes.")
 @click.option("--batch", type=Numbers(int, "1,32"), default="1,32", show_default=True, help="Samples of an iteration.")
+@click.option(
+    "--node-ranks",
+    type=click.IntRange(1),
+    default=16,
+    show_default=True,
+    help="Ranks of a modelled node; the paper has 32.",
+)
 @positive_option("--seconds", default=0.5, help="Of iterations in each turn.")
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Turns of everything.")
 @file_option("--plot", help="Draw the paper's figure 4 and what was measured to this .png file.")
@@ -38,6 +45,7 @@ def scaling(
     models: str,
     ranks: tuple[int, ...],
     batch: tuple[int, ...],
+    node_ranks: int,
     seconds: float,
     rounds: int,
     plot: str | None,
@@ -69,7 +77,7 @@ def scaling(
         "disturbed": disturbed(before.cores) or disturbed(during.cores),
         "usable_cores": len(os.sched_getaffinity(0)),
     }
-    modelled = {model: traffic.scaled(model) for model in PAPER}
+    modelled = {model: traffic.scaled(model, traffic.blue_gene_q(node_ranks)) for model in PAPER}
     with ExitStack() as files:
         if plot:
             files.callback(draw_scaling, plot, modelled, content["measured"])
