@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import nullcontext
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field, replace
-from importlib import import_module
 from math import inf
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import ArgumentError, missing_extra
+from ..errors import ArgumentError
 from ..graph.ir import Graph
 from .datasets import Samples
 from .placement import Placed, place
@@ -186,6 +183,33 @@ def activities(training: Training, seed: int) -> list[float]:
     return activity
 
 
+def run(
+    search: Search,
+    history: str | Path | None = None,
+    executor: Executor | None = None,
+    on_evaluated: Callable[[Candidate, Score], None] = lambda candidate, score: None,
+) -> Archive:
+    """The whole search: its archive, with the winner in ``best``.
+
+    Parameters
+    ----------
+    search
+        What to search for, and how.
+    history
+        The journal, which this process alone writes. A search that it has a part of goes on from there.
+    executor
+        Any executor of ``concurrent.futures``: of processes, ``mpi4py.futures.MPIPoolExecutor``, or Dask's
+        ``Client.get_executor()``. It changes no result. A candidate whose worker died is evaluated by another one.
+        None: this process evaluates.
+    on_evaluated
+        Called with each candidate that was trained and its score.
+    """
+    archive = search.open(history, executor, on_evaluated)
+    for _ in search.generations(archive):
+        pass
+    return archive
+
+
 @dataclass(frozen=True)
 class Winner:
     """The best network of a search.
@@ -216,19 +240,3 @@ def winner(training: Training, member: Member, finish: int = 0) -> Winner:
     judged, tested = (accuracy(data, predict(network, samples.x), samples.y) for samples in (judge, data.test))
     graph = to_graph(network, data)
     return Winner(member, network, graph, judged, tested, training.target and place(graph, training.target))
-
-
-def executor(workers: int = 1, factory: str | None = None) -> Executor | nullcontext:
-    """Worker processes on this machine, none for one worker; or an executor by name: "mpi4py.futures:MPIPoolExecutor".
-
-    Raises ArgumentError for a name of another form, MissingExtraError where its package is absent.
-    """
-    if factory is None:
-        return ProcessPoolExecutor(workers, get_context("spawn")) if workers > 1 else nullcontext()
-    module, _, name = factory.partition(":")
-    try:
-        return getattr(import_module(module), name)()
-    except ImportError:
-        raise missing_extra(module.split(".")[0], "mpi", f"executor {factory!r}") from None
-    except (AttributeError, TypeError, ValueError):
-        raise ArgumentError(f"executor: expected MODULE:CLASS of an Executor, got {factory!r}") from None

@@ -63,6 +63,7 @@ OPTIONAL = {  # package outside of the standard library -> the file or folder th
     "google": "graph/onnx/read/reader.py",
     "pyopencl": "_kernels/opencl/cl_devices.py",
     "mpi4py": "mlp/comm_mpi.py",
+    "distributed": "nas/executors.py",
     "tensorboardX": "cli/train/train_log.py",
     **dict.fromkeys(("click", "rich"), "cli"),
     "tomli": "cli/schedule/schedule_file.py",  # before Python 3.11, which has its own
@@ -118,9 +119,8 @@ def cython_imports(path):
 
 
 def imports(path):
-    return {".py": python_imports}.get(path.suffix, cython_imports if path.suffix in CYTHON_FILES else lambda _: ())(
-        path
-    )
+    readers = {".py": python_imports} | dict.fromkeys(CYTHON_FILES, cython_imports)
+    return readers.get(path.suffix, lambda _: ())(path)
 
 
 def included(path):

@@ -17,8 +17,9 @@ import click
 
 from ...errors import ArgumentError, PipeallError
 from ...graph.onnx.write.write import save_onnx
-from ...nas.architecture_search import Search, executor, winner
+from ...nas.architecture_search import Search, winner
 from ...nas.datasets import DataSet
+from ...nas.executors import dask_executor, executor
 from ...nas.search.archive import Archive
 from ...nas.search.evolve import Generation
 from ...nas.spaces.genome import Candidate
@@ -60,6 +61,7 @@ HISTORY, NETWORKS, MODEL, PLAN, PLOT = "history.jsonl", "networks", "winner.onnx
     show_default=True,
     help="Processes, or an executor: mpi4py.futures:MPIPoolExecutor.",
 )
+@click.option("--dask", metavar="ADDRESS", help="Of a scheduler, whose workers train.")
 @click.option("--plot", is_flag=True, help=f"Draw {PLOT}.")
 @seed_option
 @json_option
@@ -67,7 +69,9 @@ HISTORY, NETWORKS, MODEL, PLAN, PLOT = "history.jsonl", "networks", "winner.onnx
 @space_options
 @training_options
 @evolution_options
-def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: bool, **options: Any) -> None:
+def nas(
+    data_name: str, output: str | None, workers: str, dask: str | None, plot: bool, as_json: bool, **options: Any
+) -> None:
     """Search for a network that fits a data set and a board.
 
     \b
@@ -87,7 +91,7 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
         got = "a file" if isinstance(error, FileExistsError) else error.strerror
         raise ArgumentError(f"{folder}: expected a folder to write into, got {got}") from None
     data, begin = search.training.load(), monotonic()
-    archive, generations = _searched(search, folder, workers, quiet=as_json)
+    archive, generations = _searched(search, folder, workers, dask, quiet=as_json)
     hours = (monotonic() - begin) / 3600
     if not isfinite(archive.best.score.fitness):
         raise PipeallError(f"nas: none of {len(archive.members)} networks can be trained within the limits")
@@ -124,11 +128,13 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
         )
 
 
-def _searched(search: Search, folder: Path, workers: str, quiet: bool) -> tuple[Archive, list[Generation]]:
+def _searched(
+    search: Search, folder: Path, workers: str, dask: str | None, quiet: bool
+) -> tuple[Archive, list[Generation]]:
     """The search, with an estimate ahead of it and a line for every network and generation unless ``quiet``."""
     say = (lambda text: None) if quiet else print_text
     generations: list[Generation] = []
-    with _executor(workers) as pool, progress() as bar:
+    with _executor(workers, dask) as pool, progress() as bar:
         task = bar.add_task("networks trained", total=search.candidates)
         numbers = count(1)
 
@@ -146,10 +152,13 @@ def _searched(search: Search, folder: Path, workers: str, quiet: bool) -> tuple[
 
 
 @contextmanager
-def _executor(workers: str) -> Iterator[Executor | None]:
+def _executor(workers: str, dask: str | None) -> Iterator[Executor | None]:
     if workers.isdecimal() and not int(workers):
         raise ArgumentError("--workers: expected at least 1, got 0")
-    with executor(int(workers)) if workers.isdecimal() else executor(factory=workers) as pool:
+    if dask and workers != "1":
+        raise ArgumentError("--dask: expected no --workers beside it; the scheduler's workers train")
+    own = executor(int(workers)) if workers.isdecimal() else executor(factory=workers)
+    with dask_executor(dask) if dask else own as pool:
         try:
             yield pool
         except KeyboardInterrupt:  # of this process alone, where it is a signal: the others would be waited for

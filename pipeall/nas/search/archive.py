@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
 from heapq import nsmallest
 from math import inf, isfinite
@@ -22,6 +22,10 @@ from ..training.score import Evaluate, Score
 from . import pareto
 
 Key = bytes  # digest of an architecture and its training genes
+Job = tuple[Candidate, Candidate | None]  # a candidate and the one whose weights it inherits
+
+LIVES = 10  # workers that an evaluation may lose before it is taken to be what ends them
+DEATHS = {"KilledWorker"}  # errors that say that workers died; of ``distributed``, which need not be here
 
 
 class BudgetSpent(PipeallError):
@@ -45,8 +49,8 @@ class Archive:
     """Scores candidates. Those with the same architecture and training genes are trained alike, so only once.
 
     evaluate   see ``Evaluate``
-    executor   a concurrent.futures.Executor, for instance of processes or of mpi4py.futures; None: this process. The
-               number of its workers changes no result
+    executor   a concurrent.futures.Executor: of processes, of mpi4py.futures or Dask's; None: this process. The number
+               of its workers changes no result; what a worker of Dask's evaluated when it died another one does again
     history    an open ``History`` or None
     budget     evaluations at most
     wave       so many candidates are evaluated at a time, with all earlier scores; None: all candidates of a call at
@@ -108,7 +112,7 @@ class Archive:
     def score(self, candidates: Sequence[Candidate], parents: Sequence[Candidate | None] = ()) -> list[Member]:
         """The candidates with their scores. Raises BudgetSpent after evaluating what the budget allowed."""
         keys = [self._key(candidate) for candidate in candidates]
-        new: dict[Key, tuple[Candidate, Candidate | None]] = {}
+        new: dict[Key, Job] = {}
         for key, candidate, parent in zip(keys, candidates, parents or [None] * len(candidates), strict=True):
             if key not in self._scored and key not in new:
                 new[key] = candidate, self._trained(parent)
@@ -136,7 +140,7 @@ class Archive:
         """The candidate that was trained for the parent: itself, or one that is trained alike."""
         return parent and self._scored[self._key(parent)].candidate
 
-    def _evaluate(self, new: Mapping[Key, tuple[Candidate, Candidate | None]]) -> dict[Key, Score]:
+    def _evaluate(self, new: Mapping[Key, Job]) -> dict[Key, Score]:
         recorded = self.history.scores if self.history else {}
         scores = {key: recorded[candidate] for key, (candidate, _) in new.items() if candidate in recorded}
         for key, score in self._run({key: job for key, job in new.items() if key not in scores}):
@@ -146,20 +150,33 @@ class Archive:
             self._on_evaluated(new[key][0], score)
         return scores
 
-    def _run(self, jobs: Mapping[Key, tuple[Candidate, Candidate | None]]) -> Iterator[tuple[Key, Score]]:
+    def _run(self, jobs: Mapping[Key, Job]) -> Iterator[tuple[Key, Score]]:
         """Keys and scores, each as soon as it is complete."""
         context = {key: self._context(parent) for key, (_, parent) in jobs.items()}
         if self.executor is None:
             for key, (candidate, parent) in jobs.items():
                 yield key, self.evaluate(candidate, self._seed(key), parent, **context[key])
             return
-        futures = {
-            self.executor.submit(self.evaluate, candidate, self._seed(key), parent, **context[key]): key
-            for key, (candidate, parent) in jobs.items()
-        }
+
+        def submitted(key: Key) -> Future:
+            candidate, parent = jobs[key]
+            return self.executor.submit(self.evaluate, candidate, self._seed(key), parent, **context[key])
+
+        futures, lives = {submitted(key): key for key in jobs}, dict.fromkeys(jobs, LIVES)
         try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
+            while futures:
+                for future in wait(futures, return_when=FIRST_COMPLETED).done:
+                    key = futures.pop(future)
+                    error = future.exception()
+                    if error is None:
+                        yield key, future.result()
+                    elif type(error).__name__ not in DEATHS:
+                        raise error
+                    elif lives[key] == 1:
+                        raise PipeallError(f"search: {LIVES} times workers died while they trained {jobs[key][0].code}")
+                    else:
+                        lives[key] -= 1
+                        futures[submitted(key)] = key
         finally:
             for future in futures:
                 future.cancel()
