@@ -149,16 +149,16 @@ static void output_pieces(const void *arg, int64_t first, int64_t end, int threa
         multiply(ctx, group, part, panel0, panels, tile0, &tiling, m, pointers);
 
     const int64_t nr = p->kernel->nr, channel = group * columns + panel0 * nr, first_bias = (group * panels_of(op) + panel0) * nr;
-    for (int64_t t = 0; t < tiles; t++) {
-        const int64_t tile = ctx->tile0 + tile0 + t;
-        const int64_t y = first_of_tile(op, tile / op->tiles_x, op->tiles_y), x = first_of_tile(op, tile % op->tiles_x, op->tiles_x);
+    place tile = place_of_tile(op, ctx->tile0 + tile0);
+    for (int64_t t = 0; t < tiles; t++, next_tile(op, &tile)) {
+        const int64_t y = first_of_tile(op, tile.row, op->tiles_y), x = first_of_tile(op, tile.column, op->tiles_x);
         if (y >= p->dst.h || x >= p->dst.w) continue; /* remainders behind the last pixel */
         const int64_t pixel = y * p->dst.w + x, apart = p->dilation_y;
         const pa_winograd_output_args args = {
             .n = op->n,
             .m = op->m,
-            .height = (int32_t)min64(op->m, ceil_div(p->dst.h - y, apart)),
-            .width = (int32_t)min64(op->m, ceil_div(p->dst.w - x, apart)),
+            .height = pixels_of_tile(op, p->dst.h - y),
+            .width = pixels_of_tile(op, p->dst.w - x),
             .channels = (int32_t)min64(panels * nr, columns - panel0 * nr),
             .in = (const char *)m + t * wide * bytes,
             .in_stride = m_stride(op),
