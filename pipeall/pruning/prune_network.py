@@ -30,6 +30,7 @@ from .shares import zeros_of
 
 ENOUGH = 128  # samples by which blocks are chosen; parts of pictures where there are fewer
 SENSED = 16  # samples by which layers are compared
+APART = 8  # one of so many given samples is kept from the choice of blocks, to judge layers by; of few none
 
 
 @dataclass(frozen=True)
@@ -165,10 +166,13 @@ def prune(
         from .fine_tune import fine_tuned  # before anything is measured in vain
     given = list(samples)
     seen = samples_of(graph, given, input)
-    many = seen
-    if input is not None and len(seen) < ENOUGH:
-        many = seen + samples_of(graph, crops(given, ENOUGH - len(seen)), input)
-    pruned = _pruned(graph, nodes, _spread(many, ENOUGH), sparsity, report)
+    apart = range(0, len(seen), APART) if len(seen) >= 2 * APART else range(0)
+    chosen = [index for index in range(len(seen)) if index not in apart]
+    many = [seen[index] for index in chosen]
+    if input is not None and len(many) < ENOUGH:
+        many += samples_of(graph, crops([given[index] for index in chosen], ENOUGH - len(many)), input)
+    judges = [seen[index] for index in apart] or seen
+    pruned = _pruned(graph, nodes, _spread(many, ENOUGH), _spread(judges, SENSED), sparsity, report)
     if fine_tune is not None:
         pruned = fine_tuned(graph, pruned, nodes, _samples(graph, given, seen, input), fine_tune, report)
     return Pruned(pruned, _report(graph, pruned, nodes, seen, task))
@@ -196,8 +200,14 @@ def _layers(graph: Graph) -> list[Node]:
 
 
 def _pruned(
-    graph: Graph, nodes: Sequence[Node], samples: Sequence[Arrays], sparsity: float, progress: Progress
+    graph: Graph,
+    nodes: Sequence[Node],
+    samples: Sequence[Arrays],
+    judges: Sequence[Arrays],
+    sparsity: float,
+    progress: Progress,
 ) -> Graph:
+    """Blocks are chosen by ``samples``, the shares of layers by ``judges``."""
     progress("what layers read", 0, 1)
     moments = {name: each.damped for name, each in moments_of(graph, graph, nodes, samples).items()}
     progress("what layers read", 1, 1)
@@ -206,7 +216,7 @@ def _pruned(
         progress("blocks of layers", done, len(nodes))
         removals[node.name] = removal(matrix_of(graph, node), moments[node.name])
     progress("blocks of layers", len(nodes), len(nodes))
-    reference = Reference(with_logits(graph), _spread(samples, SENSED))
+    reference = Reference(with_logits(graph), judges)
     zeros = zeros_of(nodes, moments, removals, sparsity, reference, progress)
     pruned = graph
     for done, node in enumerate(nodes):
