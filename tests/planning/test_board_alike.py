@@ -56,8 +56,9 @@ def test_a_core_is_told_by_its_like(first, second, unsure, rows, monkeypatch):
         )  # fmt: skip
         monkeypatch.setitem(CORES, "like", like)
         told = totals(priced_cores.steps("like", rows))
-        assert told.keys() == priced.keys() and len(priced) >= 23
-        off += [abs(np.log(told[key] / ms)) for key, ms in priced.items()]
+        both = told.keys() & priced.keys()
+        assert len(both) >= 23
+        off += [abs(np.log(told[key] / priced[key])) for key in both]
     assert np.mean(np.array(off) <= DEVIATIONS * unsure) >= 0.8 and max(off) <= 2.2 * DEVIATIONS * unsure
 
 

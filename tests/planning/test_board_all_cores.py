@@ -119,7 +119,7 @@ def by_hand(name: str, network: str) -> float:
             row = prices.price_of(step.kernel)
             far = max(0.0, step.features[3] + step.features[4] - prices.cache_mb / 2)
             alone.append(sum(price * does for price, does in zip(row, (*step.features, far), strict=True)))
-            starts.append(row[5])
+            starts.append(row[6])
         least, most = step.pieces
         pieces = min(max(least, 3 * sum(count for _, count in clusters)), most)
         slower = model.contention["big"]["little"]

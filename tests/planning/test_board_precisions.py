@@ -12,14 +12,14 @@ from pipeall.graph.lower.lower import lower
 from pipeall.graph.partition import subgraph
 from pipeall.graph.passes.dequantize import dequantized
 from pipeall.graph.passes.int8 import to_int8
-from pipeall.pipeline.boards.models import price_list
+from pipeall.pipeline.boards.models import price_list, step_work
 from pipeall.pipeline.boards.models.board_model import BoardModel
 from pipeall.pipeline.boards.models.price_list import PriceList
 from pipeall.pipeline.boards.models.regression import Regression
 from pipeall.pipeline.planning.predict import predict
 
 HALVES, INTEGERS = 0.5, 0.25  # of the time of a float's kernel that does the same
-FLOAT_TIME = (1.0,) * len(price_list.FEATURES)
+FLOAT_TIME = (1.0,) * len(step_work.FEATURES)
 
 
 def priced(factor):
@@ -53,13 +53,13 @@ def total(model, graph, unit):
 def test_kernels_have_the_type_that_they_make(precision, type_, dtype, quantized):
     graph = quantized if precision == "int8" else small_net()
     steps = lower(subgraph(graph, 0, len(graph.groups)), fp16=precision == "fp16").steps
-    found = price_list.works(graph, integers="neon", precision=precision)
+    found = step_work.works(graph, integers="neon", precision=precision)
     assert [work.kernel.startswith(type_) for work in found] == [step.dst.dtype == dtype for step in steps]
     assert any(work.kernel.startswith(type_) for work in found)
 
 
 def test_halves_have_half_of_the_bytes_between_layers():
-    floats, halves = (price_list.works(zoo_net("mobilenet"), precision=precision) for precision in ("", "fp16"))
+    floats, halves = (step_work.works(zoo_net("mobilenet"), precision=precision) for precision in ("", "fp16"))
     written = {work.node: work.features[4] for work in floats if work.kernel.startswith("depthwise")}
     of_halves = {work.node: work.features[4] for work in halves if work.kernel.startswith("f16:depthwise")}
     assert len(written) == 13 and of_halves == {node: size / 2 for node, size in written.items()}
@@ -67,7 +67,7 @@ def test_halves_have_half_of_the_bytes_between_layers():
 
 def test_a_type_without_a_kernels_price_takes_its_nearest():
     prices = PriceList(
-        1.0, {name: (float(i),) * 7 for i, name in enumerate(("gemm", "other", "f16:gemm", "f16:other"))}
+        1.0, {name: (float(i),) * 8 for i, name in enumerate(("gemm", "other", "f16:gemm", "f16:other"))}
     )
     for kernel, nearest in (
         ("winograd 4", "gemm"), ("f16:winograd 4", "f16:gemm"), ("f16:maxpool 3x3", "f16:other"),
@@ -80,9 +80,9 @@ def test_a_type_without_a_kernels_price_takes_its_nearest():
 def test_layers_of_one_pixel_have_a_kernel_for_each_precision(precision, kernel):
     net = Net((1, 3, 5, 5))
     graph = net.graph(net.fc(net.conv("x0", 4, k=3), 30))
-    (last,) = [work for work in price_list.works(graph, precision=precision) if work.node == graph.nodes[-1].name]
+    (last,) = [work for work in step_work.works(graph, precision=precision) if work.node == graph.nodes[-1].name]
     assert last.kernel == kernel and last.features[2] == (4 if precision == "" else 2) * 30 * 100 / 1e6
-    kept = price_list.works(keep_float32(graph, [last.node]), precision=precision)[-1].kernel
+    kept = step_work.works(keep_float32(graph, [last.node]), precision=precision)[-1].kernel
     assert kept == ("gemv" if precision == "fp16" else kernel)
 
 
@@ -135,9 +135,9 @@ def test_precisions_have_their_own_prices(typed, quantized):
     assert total(typed.model, graph, "big@fp16") < (HALVES + 0.1) * total(typed.model, graph, "big")
     assert total(typed.model, quantized, "big") == total(typed.model, quantized, "big@int8")
     assert total(typed.model, quantized, "big") < total(typed.model, quantized, "big@fp32")
-    floats = price_list.works(quantized, precision="fp32")  # a list without prices of integers
+    floats = step_work.works(quantized, precision="fp32")  # a list without prices of integers
     assert not any(work.kernel.startswith("s8:") for work in floats)
-    little = typed.model.pricing["little"].group_ms(price_list.GroupWork(floats, len(quantized.groups)))
+    little = typed.model.pricing["little"].group_ms(step_work.GroupWork(floats, len(quantized.groups)))
     assert typed.model.profile(quantized).units["little"].ms == pytest.approx(tuple(little))
 
 

@@ -49,7 +49,7 @@ ABOUT = {
     ],
     "error": ["in four cases of five, by networks left out of the factor"],
 }
-OF_HALVES = (1, 1, 0.5, 0.5, 0.5, 1, 0.5)  # of price_list.FEATURES: a megabyte of floats is half of one in halves
+OF_HALVES = (1, 1, 0.5, 0.5, 0.5, 1, 1, 0.5)  # of step_work.FEATURES: a megabyte of floats is half of one in halves
 KEPT = ("components", "links", "contention", "half_iqr_share")  # of what pipeall's model of the board says
 
 

@@ -20,9 +20,10 @@ from bench.kernels.gpu_halves import faster
 from bench.kernels.gpu_times import gpu_halves, gpu_spread, halves_error
 from pipeall.pipeline.boards.models import price_list
 from pipeall.pipeline.boards.models.board_model import FOLDER, BoardModel
-from pipeall.pipeline.boards.models.price_list import Sample, Work
+from pipeall.pipeline.boards.models.price_list import Sample
 from pipeall.pipeline.boards.models.regression import Regression
 from pipeall.pipeline.boards.models.some_cores import Cores
+from pipeall.pipeline.boards.models.step_work import Work
 from pipeall.pipeline.planning.uncertainty import DEVIATIONS, four_of_five
 from tools.board_models import price_table, shared_steps
 from tools.board_models.fit_boards import RK_PIPELINES, build, contention, links, pipelines
@@ -38,14 +39,15 @@ SOME_CORES = [
     "memory of one core: sbc-bench; of all: STREAM on a Raspberry Pi 4, else 0.72 of its wires' rate, as STREAM "
     "reaches on other boards",
 ]
-PRECISIONS = ("", "fp16", "int8")  # of the table; "" is single
+PRECISIONS = ("", "fp16", "bf16", "int8")  # of the table; "" is single
 
 
 class Cluster:
     """The steps priced on one core, as times of its whole cluster.
 
     A step takes its arithmetic's time divided by the threads at some efficiency, and the time of its bytes divided by
-    what several cores read more than one: the two numbers that come nearest to the published speed-ups.
+    what several cores read more than one: the two numbers that come nearest to ncnn's published speed-ups. Where other
+    engines tell their efficiency there, pipeall's is the geometric mean of all engines': each has losses of its own.
     """
 
     def __init__(self, core: Core, rows: Sequence[Row], like: "Cluster | None" = None):
@@ -57,7 +59,7 @@ class Cluster:
         if like:
             self.efficiency, self.bandwidth = like.efficiency, min(like.bandwidth, core.threads)
         else:
-            self.efficiency, self.bandwidth = self._nearest(set(self._totals()))
+            self.efficiency, self.bandwidth = self._fitted(set(self._totals()))
 
     def samples(self) -> dict[str, Sample]:
         return {
@@ -98,9 +100,25 @@ class Cluster:
         return {name: self._speedup(name, self.efficiency, self.bandwidth) for name in self._totals()}
 
     def left_out(self) -> dict[str, float]:
-        """network -> the same, by the two numbers that come nearest to the other networks' published speed-ups."""
+        """network -> the same, by what the other networks' published speed-ups say."""
         names = set(self._totals())
-        return {name: self._speedup(name, *self._nearest(names - {name})) for name in names}
+        return {name: self._speedup(name, *self._fitted(names - {name})) for name in names}
+
+    def efficiencies(self, names: Set[str] | None = None) -> dict[str, float]:
+        """engine -> its efficiency, or at least; ncnn's by some networks, default all."""
+        own, bandwidth = self._nearest(set(self._totals()) if names is None else names)
+        found = {"ncnn": own}
+        for engine in self.core.engines:
+            found[engine.name] = engine.least
+            if engine.speedups:
+                rest, memory = (float(part.sum()) for part in self._parts(self.networks[engine.network]))
+                speedup = np.exp(np.mean(np.log(engine.speedups)))
+                found[engine.name] = rest / self.core.threads / ((rest + memory) / speedup - memory / bandwidth)
+        return found
+
+    def _fitted(self, names: Set[str]) -> tuple[float, float]:
+        """The efficiency and bandwidth, by these networks' published speed-ups and by other engines."""
+        return float(np.exp(np.mean(np.log(list(self.efficiencies(names).values()))))), self._nearest(names)[1]
 
     def side_by_side(self) -> float:
         """The most that a core may be slowed down by each of the others, if all that does not scale is shared."""
@@ -111,9 +129,15 @@ class Cluster:
         return max(1.0, count * max(fixed)) ** (1 / (count - 1)) - 1
 
     def spread(self) -> float:
-        """Standard deviation of the logarithm of modelled by published speed-ups, of networks left out of the fit."""
+        """Standard deviation of the logarithm of modelled by published speed-ups, of networks left out of the fit.
+
+        Of efficiencies where several engines tell them, each left out: speed-ups are off by less.
+        """
         if self.like:
             return self.like.spread()
+        if self.core.engines:
+            known = np.log(list(self.efficiencies().values()))
+            return deviation(np.expm1((known.sum() - known) / (len(known) - 1) - known))
         return deviation(found / self.core.speedups[name] - 1 for name, found in self.left_out().items())
 
     def _off(self, found: Mapping[str, float]) -> float:
@@ -160,8 +184,8 @@ def sample_name(network: str, unit: str) -> str:
 
 
 def base(name: str) -> str:
-    """What a network is called in all precisions."""
-    return re.sub("(_float|_int8.*)?(@.*)?$", "", name)
+    """What a network is called in all precisions, and pruned."""
+    return re.sub("(_float|_int8.*|-sparse)?(@.*)?$", "", name)
 
 
 def left_out_pipelines(model: BoardModel, data: Path) -> list[float]:
@@ -244,6 +268,12 @@ def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list
         for unit, soc in entry.socs.items()
     ]
     shares += [
+        f"{unit}: the mean of engines, "
+        + ", ".join(f"{name} {share:.2f}" for name, share in clusters[soc].efficiencies().items())
+        for unit, soc in entry.socs.items()
+        if clusters[soc].core.engines
+    ]
+    shares += [
         f"{unit}: inferred, as those of {clusters[soc].core.like}"
         for unit, soc in entry.socs.items()
         if clusters[soc].like
@@ -261,7 +291,7 @@ def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list
             "fitted to 42 published times of ncnn",
             *alike,
         ],
-        "threads": [*shares, "fitted to ncnn's published times of one thread and of all"],
+        "threads": [*shares, "fitted to published times of one thread and of all: ncnn's where no engine is named"],
         "error": [
             "in four cases of five: the core's model on networks it has not seen (nine of ten within 16 %), the prices "
             "on networks they have not seen, and so the threads' speed-up; GPU: its prices' errors, "

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -28,11 +29,13 @@ import numpy as np
 import pipeall
 from bench.common import names, parser
 from bench.engines.arm_cost import built
+from bench.kernels.sparse_networks import pruned
 from pipeall import Graph
-from pipeall.pipeline.boards.models import price_list
+from pipeall.pipeline.boards.models import step_work
 from tools.board_models import price_table
 from tools.board_models.price_grid import GRIDS
 from tools.board_models.price_table import Row
+from tools.board_models.priced_cores import BFLOATS_ON, CORES
 
 GUEST = """
 import ctypes, json, os, pickle, sys
@@ -71,7 +74,7 @@ def run(first, last):
 
 graph = pickle.loads(Path(pickled).read_bytes())
 device = Board.detect(clusters=[[0]], gpu=False).component(unit).device
-lowered = lower(subgraph(graph, 0, len(graph.groups)), int8=device.int8, fp16=device.fp16)
+lowered = lower(subgraph(graph, 0, len(graph.groups)), int8=device.int8, fp16=device.fp16, silu=device.silu)
 program = device.compile(lowered, "price")
 native, running = Program.from_address(program.handle), ctypes.c_int(0)
 (read, source), (written, target) = slot(lowered.slot_in_bytes), slot(lowered.slot_out_bytes)
@@ -96,11 +99,19 @@ for step in range(-1, count):  # of the first, which is none, what a mark itself
 """
 
 
+# What ARMCOST does not have: a Cortex-A720 as llvm prices a Neoverse N2, at no factors, with the caches of an Orion O6
+A720 = {"mca": ["-mcpu=neoverse-n2"], "cycles": 1.0, "hit": 1.1, "part": 0xD81, "qemu": "max"}
+CACHES = [(64, 4, 1), (512, 8, 1), (12288, 12, 12)]
+ORION_O6 = {"core": "cortex-a720", "ghz": 2.55, "caches": CACHES, "tlb": 1024, "ns": 150}
+
+
 def loaded(path: Path) -> ModuleType:
-    """ARMCOST, a script without a suffix, as a module."""
+    """ARMCOST, a script without a suffix, as a module; with one core more."""
     loader = SourceFileLoader("armcost", str(path))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("armcost", loader))
     loader.exec_module(module)
+    module.CORES["cortex-a720"] = module.Core(**A720)
+    module.SOCS[BFLOATS_ON] = module.Soc(**ORION_O6, read=CORES["orion-o6-big"].read, write=CORES["orion-o6-big"].write)
     return module
 
 
@@ -160,7 +171,7 @@ class Pricer:
 def rows(pricers: dict[str, Pricer], graph: Graph, unit: str, found: tuple[list, list], out: Path) -> Iterator[Row]:
     """What the table has of a network: a row for each core and step, less what a mark costs."""
     nodes, algorithms = found
-    works = price_list.works(graph, algorithms, integers=price_list.ISA, precision=unit.partition("@")[2])
+    works = step_work.works(graph, algorithms, integers=step_work.ISA, precision=unit.partition("@")[2])
     if nodes != [work.node for work in works]:
         sys.exit(f"{graph.name}: expected the steps that it has here, got {nodes}")
     for soc, pricer in pricers.items():
@@ -184,8 +195,9 @@ def grid(name: str, unit: str) -> Graph:
 def main() -> None:
     options = parser(__doc__, "armcost", "root", "prices")
     options.add_argument("models", nargs="+", metavar="FILE", help=f".onnx files, or of {', '.join(GRIDS)}")
-    options.add_argument("--socs", type=names, required=True, help="cores by ARMCOST's names")
-    options.add_argument("--unit", default="big", help="big, big@fp16, big@int8")
+    options.add_argument("--socs", type=names, required=True, help=f"cores by ARMCOST's names, or {BFLOATS_ON}")
+    options.add_argument("--unit", default="big", help="big, big@fp16, big@bf16, big@int8")
+    options.add_argument("--zeros", type=float, default=0.0, help="share of the blocks of 1x1 layers that become zeros")
     options.add_argument("--build", type=lambda text: Path(text).resolve(), metavar="TREE", help="built for aarch64")
     options = options.parse_args()
     armcost = loaded(options.armcost)
@@ -193,6 +205,8 @@ def main() -> None:
         tree = options.build or built(Path(scratch, "tree"), options.root)
         for model in options.models:
             graph = grid(model, options.unit) if model in GRIDS else pipeall.load(model)
+            if options.zeros:
+                graph = replace(pruned(graph, options.zeros)[0], name=f"{graph.name}-sparse")
             for joined in options.socs:
                 pricers = {soc: Pricer(armcost, soc) for soc in joined.split("+")}
                 with tempfile.TemporaryDirectory(dir=scratch) as folder:

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
+import numpy as np
 from graphs import Net
 
 from pipeall import Graph
+from pipeall._kernels.cpu.sparse_panels import SPARSE_COLUMNS
 
 UNARY = (
     "leakyrelu sigmoid hardsigmoid hardswish tanh erf elu sqrt exp log abs reciprocal softplus mish selu gelu "
@@ -66,6 +69,34 @@ def windows(channels: int, size: int) -> Graph:
     return net.graph(net.fc(net.op("avgpool", x, kernel=(4, 4), strides=(4, 4)), 500), name=f"grid-windows-{size}")
 
 
+def silu(channels: int, size: int) -> Graph:
+    """Convolutions of all forms with SiLU behind them, and sums behind that."""
+    net = Net((1, 3, 2 * size, 2 * size))
+
+    def conv(x: str, channels: int, k: int, **attrs: Any) -> str:
+        return net.op("swish", net.conv(x, channels, k, **attrs), alpha=1.0)
+
+    x = conv("x0", channels, 3, strides=(2, 2))
+    for k in (1, 3, 5):
+        x = net.op("add", conv(x, channels, k), x)
+        x = conv(conv(x, channels, k, groups=channels if k > 1 else 1), 2 * channels, k)
+        x = conv(x, channels, k, groups=2)
+    return net.graph(conv(x, 2 * channels, 3, strides=(2, 2)), name=f"grid-silu-{channels}x{size}")
+
+
+def sparse(channels: int, size: int) -> Graph:
+    """1x1 convolutions whose filters have zeros in common, eight side by side: from half of the weights to most."""
+    net = Net((1, channels, size, size))
+    x = "x0"
+    for share in (0.5, 0.6, 0.7, 0.8, 0.9):
+        x = net.conv(x, channels)
+        weight = net.constants[net.nodes[-1].inputs[1]]
+        zeros = net.random.random((channels // SPARSE_COLUMNS, channels)) < share
+        weight[np.repeat(zeros, SPARSE_COLUMNS, axis=0)] = 0.0
+        x = net.op("maxpool", x, kernel=(3, 3), strides=(1, 1), pads=(1,) * 4)
+    return net.graph(x, name=f"grid-sparse-{channels}x{size}")
+
+
 def mixed(channels: int, size: int) -> Graph:
     """Ops that have no integers between convolutions: what changes the type of large tensors."""
     net = Net((1, 3, size, size))
@@ -112,6 +143,10 @@ GRIDS: dict[str, Callable[[], Graph]] = {
     "grid-windows-20": partial(windows, 64, 20),
     "grid-windows-32": partial(windows, 16, 32),
     "grid-windows-8": partial(windows, 64, 8),
+    "grid-silu-32x40": partial(silu, 32, 40),
+    "grid-silu-64x20": partial(silu, 64, 20),
+    "grid-sparse-256x14": partial(sparse, 256, 14),
+    "grid-sparse-64x56": partial(sparse, 64, 56),
     "grid-mixed-112": partial(mixed, 64, 112),
     "grid-mixed-56": partial(mixed, 64, 56),
     "grid-tokens-197": partial(tokens, 197, 192, 3),

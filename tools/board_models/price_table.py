@@ -13,7 +13,7 @@ PRICES = Path(__file__).with_name("prices.csv.gz")
 class Row(NamedTuple):
     """A step of a network on one core: its time, the MB that it read from and wrote to memory, and what it does.
 
-    What it does is in the units of ``price_list.FEATURES``.
+    What it does is in the units of ``step_work.FEATURES``.
     """
 
     soc: str
@@ -30,10 +30,11 @@ class Row(NamedTuple):
     weights: float
     inputs: float
     outputs: float
+    silu: float
 
     @property
     def features(self) -> tuple[float, ...]:
-        return self.products, self.others, self.weights, self.inputs, self.outputs, 1.0
+        return self.products, self.others, self.weights, self.inputs, self.outputs, self.silu, 1.0
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -24,15 +24,31 @@ class Alike:
     """A core that was priced, and how many times as fast this one computes floats and integers.
 
     unsure  standard deviation of the logarithm of a network's time by these
+    bfloats the core whose priced steps tell how long bfloat16 takes by float32, where this one computes in it
     """
 
     soc: str
     floats: float
     integers: float
     unsure: float
+    bfloats: str = ""
 
     def factor(self, unit: str) -> float:
         return self.integers if unit.endswith("@int8") else self.floats
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What another engine than ncnn tells of several threads of a cluster.
+
+    speedups  of all threads over one, of networks whose memory takes as much of the time as that of ``network``
+    least     share of the peak of all cores that it reaches, of products that no algorithm saves
+    """
+
+    name: str
+    network: str = ""
+    speedups: Sequence[float] = ()
+    least: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -44,6 +60,7 @@ class Core:
     cache_mb  size of the last cache, of the core that was priced
     speedups  network -> how many times as fast all cores of the cluster are as one, by ncnn's published times
     unit      the precision that ncnn had there, as rows name it
+    engines   others with published times of several threads there
     like      the cluster that has them, where nobody published this one's
     integers  instruction set of its GEMM of integers
     alike     the core whose priced steps it has, where its own were not priced
@@ -55,6 +72,7 @@ class Core:
     threads: int
     speedups: Mapping[str, float] = field(default_factory=dict)
     unit: str = "big"
+    engines: Sequence[Engine] = ()
     like: str | None = None
     integers: str = "neon"
     alike: Alike | None = None
@@ -80,6 +98,12 @@ RK3588_BIG = _ratios((35.6, 48.7, 20.3, 89.4, 11.9), (12.5, 15.1, 5.5, 27.5, 3.7
 RK3588_LITTLE = _ratios((116.3, 185.4, 68.8, 332.1, 47.7), (32.3, 47.6, 16.1, 78.8, 11.0))
 UNO_Q = _ratios((196.1, 337.1, 146.5, 739.4, 94.2), (56.8, 105.4, 47.8, 219.9, 35.6))
 RK3566 = _ratios((115.0, 179.4, 68.2, 327.2, 47.3), (49.2, 75.5, 30.7, 135.8, 23.9))
+# A Raspberry Pi 5. LiteRT in float32: YOLO26n and s before and after it took all cores (ultralytics/ultralytics, pull
+# request 25564). ExecuTorch in 8 bits: wide ResNet-50-2 in 49.43 ms (Arm's model card), 11.4 G products, at 32 a cycle
+PI5_ENGINES = (
+    Engine("LiteRT", "yolo26n", (245.5 / 123.3, 795.0 / 360.0)),
+    Engine("ExecuTorch", least=11.4e9 / 49.43e-3 / (4 * 2.4e9 * 32)),
+)
 # How many times as fast one A720 of the Orion O6, at 2.6 GHz, is as one A76 of a Raspberry Pi 5, by ncnn's least times
 # of one thread: AlexNet, GoogLeNet, MobileNet v1, v2, v3, ResNet-50, SqueezeNet 1.1, EfficientNet-B0, NanoDet-m,
 # FastestDet, YOLOv4-tiny, ViT; in 8 bits GoogLeNet, MobileNet, ResNet-18, ResNet-50, SqueezeNet
@@ -96,9 +120,12 @@ CLOCK_IN_ORDER, CLOCK = 0.055, 0.015
 A520 = float(np.log(1.35) / DEVIATIONS)
 
 
+BFLOATS_ON = "a720"  # what price.py calls a modelled Cortex-A720, priced in float32 and bfloat16
+
+
 def _a720(mhz: float) -> Alike:
     speeds = (float(np.exp(np.log(ratios).mean())) * mhz / 2600 for ratios in (A720, A720_INT8))
-    return Alike("rpi5", *speeds, float(np.std(np.log(A720), ddof=1)))
+    return Alike("rpi5", *speeds, float(np.std(np.log(A720), ddof=1)), BFLOATS_ON)
 
 
 CORES = {
@@ -109,7 +136,7 @@ CORES = {
     "rk3588-big": Core(21.4, 29.9, 3.0, 4, RK3588_BIG, "big@fp16", integers="dotprod"),
     "rk3588-little": Core(7.17, 22.0, 3.0, 4, RK3588_LITTLE, "big@fp16", integers="dotprod"),
     "rpi4": Core(9.1, 3.12, 1.0, 4, PI4),
-    "rpi5": Core(14.9, 10.0, 2.0, 4, PI5, "big@fp16", integers="dotprod"),
+    "rpi5": Core(14.9, 10.0, 2.0, 4, PI5, "big@fp16", PI5_ENGINES, integers="dotprod"),
     # Memory of one of the UNO Q's cores: as of other A53 with LPDDR4, nobody published it
     "uno-q": Core(3.5, 8.0, 0.25, 4, UNO_Q, alike=Alike("a311d-little", 2.0 / 1.8, 2.0 / 1.8, CLOCK_IN_ORDER)),
     "rk3566": Core(
@@ -129,12 +156,24 @@ CORES = {
 
 
 def steps(soc: str, rows: Iterable[Row]) -> Iterator[Row]:
-    """The priced steps of a core; where they are another's, arithmetic and caches are at its clock, with its memory."""
-    core, alike = CORES[soc], CORES[soc].alike
+    """The priced steps of a core; where they are another's, arithmetic and caches are at its clock, with its memory.
+
+    Steps in bfloat16 are ``Alike.bfloats``'s, made longer by what both cores take for the same networks in float32.
+    """
+    core, alike, rows = CORES[soc], CORES[soc].alike, list(rows)
     if alike is None:
         yield from (row for row in rows if row.soc == soc)
         return
     own = [row for row in rows if row.soc == alike.soc]
     there, here = CORES[alike.soc].memory_ms(own), core.memory_ms(own)
-    for row, before, after in zip(own, there.tolist(), here.tolist(), strict=True):
-        yield row._replace(soc=soc, ms=(row.ms - min(row.ms, before)) / alike.factor(row.unit) + after)
+    known = [
+        row._replace(soc=soc, ms=(row.ms - min(row.ms, before)) / alike.factor(row.unit) + after)
+        for row, before, after in zip(own, there.tolist(), here.tolist(), strict=True)
+    ]
+    yield from known
+    rounded = [row for row in rows if row.soc == alike.bfloats]
+    same = {row.network for row in rounded if row.unit == "big"}
+    ours, theirs = (
+        sum(row.ms for row in part if row.unit == "big" and row.network in same) for part in (known, rounded)
+    )
+    yield from (row._replace(soc=soc, ms=row.ms * ours / theirs) for row in rounded if row.unit == "big@bf16")

@@ -20,8 +20,9 @@ import numpy as np
 
 from ....graph.ir import Graph
 from ...planning.profile import Link
-from .price_list import GroupWork, PriceList, works
+from .price_list import PriceList
 from .some_cores import mb_of
+from .step_work import GroupWork, works
 
 WHOLE = "cpu"  # the component that is all clusters
 WANTED = 3  # pieces a core for which a step is divided further (winograd.c)

@@ -15,7 +15,8 @@ import numpy as np
 
 from ....files import JsonReader
 from ...planning.units import Unit
-from .price_list import FEATURES, GroupWork, PriceList, Work
+from .price_list import PriceList
+from .step_work import FEATURES, GroupWork, Work
 
 WEIGHTS, MOVED = FEATURES.index("ms_per_mb_weights"), FEATURES.index("ms_per_mb_written") + 1
 
