@@ -2,7 +2,7 @@
 
     python -m bench.engines.arm_sparse [--soc rpi5]
 
-The milliseconds are those of prices.csv.gz: tools/board_models/price.py writes them, of the pruned networks with --zeros.
+The milliseconds are those of prices.csv.gz, which tools/board_models/price.py writes, with --zeros of pruned networks.
 """
 
 from collections import Counter

@@ -129,10 +129,11 @@ def test_several_engines_tell_how_threads_of_a_raspberry_pi_5_share_arithmetic(c
     found = cluster.efficiencies()
     assert found.keys() == {"ncnn", "LiteRT", "ExecuTorch"} and all(0 < share <= 1 for share in found.values())
     assert cluster.efficiency == pytest.approx(np.prod(list(found.values())) ** (1 / 3))
-    ms, memory = (sum(part) for part in zip(
-        *((row.ms, min(row.ms, 0.41 * (row.read_mb / 14.9 + row.written_mb / 10.0))) for row in cluster.networks["yolo26n"]),
-        strict=True,
-    ))  # fmt: skip
+    rows = cluster.networks["yolo26n"]
+    ms, memory = (
+        sum(row.ms for row in rows),
+        sum(min(row.ms, 0.41 * (row.read_mb / 14.9 + row.written_mb / 10.0)) for row in rows),
+    )
     threads_ms = (ms - memory) / (4 * found["LiteRT"]) + memory / cluster.bandwidth
     assert (ms / threads_ms) ** 2 == pytest.approx(245.5 / 123.3 * 795 / 360)
     assert found["ExecuTorch"] == pytest.approx(0.75, abs=0.01)  # 231 of 307 G products a second

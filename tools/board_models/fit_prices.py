@@ -261,26 +261,30 @@ def _about_points(source: BoardModel | None) -> dict[str, list[str]]:
     return {"operating_points": [f"as the {source.name} model has them, of ARM Compute Library's times", *lines]}
 
 
+def _about_threads(entry: BoardParts, clusters: Mapping[str, Cluster]) -> list[str]:
+    by_unit = {unit: clusters[soc] for unit, soc in entry.socs.items()}
+    return [
+        *(
+            f"{unit}: {cluster.core.threads} threads at {cluster.efficiency:.2f} of their arithmetic, reading "
+            f"{cluster.bandwidth:.2f} times as fast as one"
+            for unit, cluster in by_unit.items()
+        ),
+        *(
+            f"{unit}: the mean of "
+            + ", ".join(f"{engine} {share:.2f}" for engine, share in cluster.efficiencies().items())
+            for unit, cluster in by_unit.items()
+            if cluster.core.engines
+        ),
+        *(f"{unit}: inferred, as those of {cluster.core.like}" for unit, cluster in by_unit.items() if cluster.like),
+        "fitted to published times of one thread and of all, ncnn's where no engine is named",
+    ]
+
+
 def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list[str]]:
-    shares = [
-        f"{unit}: {clusters[soc].core.threads} threads at {clusters[soc].efficiency:.2f} of their arithmetic, reading "
-        f"{clusters[soc].bandwidth:.2f} times as fast as one"
-        for unit, soc in entry.socs.items()
-    ]
-    shares += [
-        f"{unit}: the mean of engines, "
-        + ", ".join(f"{name} {share:.2f}" for name, share in clusters[soc].efficiencies().items())
-        for unit, soc in entry.socs.items()
-        if clusters[soc].core.engines
-    ]
-    shares += [
-        f"{unit}: inferred, as those of {clusters[soc].core.like}"
-        for unit, soc in entry.socs.items()
-        if clusters[soc].like
-    ]
     alike = [
         f"{unit}: inferred of {how.soc}'s steps, floats {how.floats:.2f} and integers {how.integers:.2f} times as "
         f"fast, with its own memory; in four of five cases within {100 * np.expm1(DEVIATIONS * how.unsure):.0f} %"
+        + ("; bfloat16 by float32 as llvm prices both on a Neoverse N2" if how.bfloats else "")
         for unit, soc in entry.socs.items()
         if (how := clusters[soc].core.alike)
     ]
@@ -291,7 +295,7 @@ def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list
             "fitted to 42 published times of ncnn",
             *alike,
         ],
-        "threads": [*shares, "fitted to published times of one thread and of all: ncnn's where no engine is named"],
+        "threads": _about_threads(entry, clusters),
         "error": [
             "in four cases of five: the core's model on networks it has not seen (nine of ten within 16 %), the prices "
             "on networks they have not seen, and so the threads' speed-up; GPU: its prices' errors, "

@@ -124,6 +124,9 @@ def counted(armcost: ModuleType, options: argparse.Namespace, socs: list[str], g
         folder / "out",
         folder / "net",
     )
+    if first.core == "cortex-a720":  # of which ARMCOST does not know what it has more than an Armv8.0
+        cpus = Path(root, "proc/cpuinfo")
+        cpus.write_text(cpus.read_text().replace(" crc32", " crc32 fphp asimdhp asimddp i8mm bf16"))
     net.write_bytes(pickle.dumps(graph))
     plugin = f"{armcost.HERE}/libtbcount.so,out={out},marked=on"
     for name in socs:

@@ -34,7 +34,6 @@ from ....graph.lower.lower import lower
 from ....graph.ops.registry import OPS, work
 from ....graph.partition import subgraph
 from ....steps import TYPES, Step, Strided, item_bytes
-from ...devices.cpu.cpu_device import Cpu
 from .regression import GIGA, MEGA
 
 FEATURES = (
@@ -106,7 +105,7 @@ def works(
     uneven     for a team of unequal cores, which takes no Strassen (tune_cpu.py)
     """
     whole, halves = integers if precision != "fp32" else None, precision == "fp16"
-    lowered = lower(subgraph(graph, 0, len(graph.groups)), int8=whole is not None, fp16=halves, silu=Cpu.silu)
+    lowered = lower(subgraph(graph, 0, len(graph.groups)), int8=whole is not None, fp16=halves, silu=True)
     steps, half = lowered.steps, GEMV_HALVES if halves else HALF_GEMM
     ways = [_modelled(step, whole or ISA) for step in steps]
     if uneven:
