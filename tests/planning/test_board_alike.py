@@ -101,3 +101,16 @@ def test_a_board_with_cores_like_others_is_less_sure(name):
         if core.alike:
             source = f"{component}: inferred of {core.alike.soc}'s steps"
             assert any(line.startswith(source) for line in model.about["step_prices"])
+
+
+@pytest.mark.parametrize("soc", ["orion-o6-big", "orion-o6-mid"])
+def test_bfloat16_takes_of_float32_what_a_modelled_a720_takes(soc, rows):
+    """Of each network the same factor, which is that of all in float32; the inferred core keeps its own float32."""
+    told = totals(priced_cores.steps(soc, rows))
+    modelled = totals(row for row in rows if row.soc == priced_cores.BFLOATS_ON)
+    networks = [network for unit, network in modelled if unit == "big@bf16"]
+    factors = [told["big@bf16", network] / modelled["big@bf16", network] for network in networks]
+    floats = sum(told["big", network] for network in networks) / sum(modelled["big", network] for network in networks)
+    assert len(networks) >= 3 and max(factors) == pytest.approx(min(factors))
+    assert factors[0] == pytest.approx(floats, rel=0.05)  # a grid is among those that made it
+    assert told["big@bf16", "mobilenet"] < told["big", "mobilenet"] / 1.8  # nearly all is 1x1
