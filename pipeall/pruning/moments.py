@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -15,13 +14,6 @@ from ..quantization.gptq import rows
 from .blocks import Moments
 
 
-class Layer(NamedTuple):
-    """A layer and the network that it is read from."""
-
-    graph: Graph
-    node: Node
-
-
 def ahead_of(graph: Graph, names: Sequence[str]) -> Graph:
     """What of a network computes these tensors."""
     builder = GraphBuilder(graph)
@@ -30,7 +22,7 @@ def ahead_of(graph: Graph, names: Sequence[str]) -> Graph:
     return builder.graph(names)
 
 
-def read_by(graph: Graph, nodes: Sequence[Node], samples: Sequence[Arrays]):
+def read_by(graph: Graph, nodes: Sequence[Node], samples: Sequence[Arrays]) -> Iterator[Arrays]:
     """For each sample what each of these layers reads, (rows, channels + 1) with a 1 behind, by the layer's name."""
     inputs = {tensor.name for tensor in graph.inputs}
     watched = list(dict.fromkeys(node.inputs[0] for node in nodes if node.inputs[0] not in inputs))

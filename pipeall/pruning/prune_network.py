@@ -17,6 +17,8 @@ from ..graph.onnx.read.given import network
 from ..graph.onnx.read.source import ModelSource
 from ..graph.onnx.write.write import save_onnx, unwritable
 from ..picture import Picture
+from ..pipeline.boards.board import Board
+from ..pipeline.lease import leased
 from ..progress import Progress, silent
 from ..quantization.calibrate import Arrays, outputs_of, samples_of, with_logits
 from ..quantization.calibration_run import Reference
@@ -29,6 +31,7 @@ from .picture_parts import crops
 from .shares import zeros_of
 
 ENOUGH = 128  # samples by which blocks are chosen; parts of pictures where there are fewer
+KEPT, LARGE = 256, 4  # pictures that parts are taken of; pixels of their sides, by those of the network's input
 SENSED = 16  # samples by which layers are compared
 APART = 8  # one of so many given samples is kept from the choice of blocks, to judge layers by; of few none
 
@@ -164,18 +167,33 @@ def prune(
     nodes = _layers(graph)
     if fine_tune is not None:
         from .fine_tune import fine_tuned  # before anything is measured in vain
-    given = list(samples)
-    seen = samples_of(graph, given, input)
+    pictures: dict[int, np.ndarray] = {}
+    seen = samples_of(graph, samples if input is None else _kept(samples, pictures, graph), input)
     apart = range(0, len(seen), APART) if len(seen) >= 2 * APART else range(0)
     chosen = [index for index in range(len(seen)) if index not in apart]
     many = [seen[index] for index in chosen]
-    if input is not None and len(many) < ENOUGH:
-        many += samples_of(graph, crops([given[index] for index in chosen], ENOUGH - len(many)), input)
+    if pictures and len(many) < ENOUGH:
+        whole = [pictures[index] for index in chosen if index in pictures]
+        many += samples_of(graph, crops(whole, ENOUGH - len(many)), input)
     judges = [seen[index] for index in apart] or seen
-    pruned = _pruned(graph, nodes, _spread(many, ENOUGH), _spread(judges, SENSED), sparsity, report)
-    if fine_tune is not None:
-        pruned = fine_tuned(graph, pruned, nodes, _samples(graph, given, seen, input), fine_tune, report)
-    return Pruned(pruned, _report(graph, pruned, nodes, seen, task))
+    board = Board.detect()
+    with leased(board, [board.default_component], f"{graph.name} beside what is pruned"):
+        pruned = _pruned(graph, nodes, _spread(many, ENOUGH), _spread(judges, SENSED), sparsity, report)
+        if fine_tune is not None:
+            pruned = fine_tuned(
+                graph, pruned, nodes, _samples(graph, [*pictures.values()], seen, input), fine_tune, report
+            )
+        return Pruned(pruned, _report(graph, pruned, nodes, seen, task))
+
+
+def _kept(samples: Iterable[Any], pictures: dict[int, np.ndarray], graph: Graph) -> Iterator[Any]:
+    """The samples; of the first ``KEPT`` arrays also ``pictures`` by number, every n-th pixel of large ones."""
+    least = LARGE * max(graph.inputs[0].shape)
+    for index, picture in enumerate(samples):
+        yield picture
+        if isinstance(picture, np.ndarray) and len(pictures) < KEPT:
+            step = max(1, min(picture.shape[:2]) // least)
+            pictures[index] = np.ascontiguousarray(picture[::step, ::step])
 
 
 def _samples(
@@ -183,7 +201,7 @@ def _samples(
 ) -> Iterator[Arrays]:
     """Without end: parts of pictures, or the samples again and again."""
     for turn in count(1):
-        if input is not None:
+        if pictures:
             yield from samples_of(graph, crops(pictures, ENOUGH, turn), input)
         else:
             yield from (seen[index] for index in np.random.default_rng(turn).permutation(len(seen)))

@@ -213,3 +213,23 @@ def test_the_command(tmp_path):
     assert "of the weights of 3 layers are zeros; 24 samples" in text and "Zeros of each layer" in text
     refused = invoke(*run[:-1], "1.5")
     assert refused.exit_code == 2 and refused.stderr.count("\n") == 1 and "--sparsity" in refused.stderr
+
+
+def test_pictures_give_parts_and_few_samples_none_apart(monkeypatch):
+    """Large pictures are kept thinned out, and no more than so many; every sample is compared all the same."""
+    from pipeall import Picture
+    from pipeall.pruning import prune_network
+
+    given, asked = [np.full((900, 500, 3), number, np.uint8) for number in range(20)], []
+    monkeypatch.setattr(prune_network, "KEPT", 18)
+    real = prune_network.crops
+
+    def noted(pictures, count, seed=0):
+        asked.append((sorted(int(picture[0, 0, 0]) for picture in pictures), pictures[0].shape, count))
+        return real(pictures, count, seed)
+
+    monkeypatch.setattr(prune_network, "crops", noted)
+    made = prune(classifier(), iter(given), sparsity=0.4, input=Picture())
+    apart = {0, 8, 16}
+    assert asked == [([n for n in range(18) if n not in apart], (129, 72, 3), 128 - 17)]  # every 7th of 500 // 64
+    assert made.report.samples == 20
