@@ -12,7 +12,7 @@ from ..quantization.calibrate import outputs_of
 from ..quantization.calibration_run import Reference
 from .blocks import Moments, Removal, fitted, matrix_of, pixels_of, with_matrices
 
-MOST = 0.95  # of the blocks of a layer, where less is asked for in all
+SPAN = 0.1  # by which a layer's share may differ from that of all: errors of layers add up for small changes alone
 TINY = np.finfo(float).tiny
 MIXTURES = 11  # of the share of weights and the share of multiply-adds, by which blocks are ordered
 
@@ -43,8 +43,9 @@ def zeros_of(
         alone = with_matrices(graph, {node.name: fitted(matrix_of(graph, node), moments[node.name], kept)})
         answers = outputs_of(alone, reference.samples, "", silent)
         harm = reference.compared(answers).error ** 2 / max(added @ (sizes * left), TINY)
-        most = round(max(MOST, sparsity) * len(added))
-        rows.append((harm * added[:most], sizes[:most], np.full(most, index)))
+        least, most = (round(min(max(sparsity + way, 0), 1) * len(added)) for way in (-SPAN, SPAN))
+        errors = np.where(np.arange(most) < least, 0, harm * added[:most])
+        rows.append((errors, sizes[:most], np.full(most, index)))
     progress("sensitivity of layers", len(nodes), len(nodes))
     errors, sizes, layers = (np.concatenate(column) for column in zip(*rows, strict=True))
     taken = _fewest(errors, sizes, saved[:, layers], sparsity)

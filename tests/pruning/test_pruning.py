@@ -109,6 +109,7 @@ def test_shares_of_layers_are_just_enough():
     gone = np.array([zeros[node.name] for node in nodes])
     assert weights.tolist() == [24 * 32, 32 * 32, 32 * 20]
     assert min(shares(gone - 8 * row) for row in np.eye(3)) < 0.6 <= shares(gone) < 0.65
+    assert (np.abs(gone / weights - 0.6) <= 0.1 + 8 / weights).all() and len({*(gone / weights)}) > 1
 
 
 def smallest_blocks_gone(graph, share):
