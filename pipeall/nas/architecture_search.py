@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,20 @@ from .training.weighted_network import WeightedNetwork, create, to_graph
 
 FINISH_SEED = 0
 PROBED = 64  # samples of the fixed batch that hyperparameters are probed on
+LOOKED = 512  # samples of the first look
+
+
+class FirstLook(NamedTuple):
+    """What a search says before it begins: of a network that was trained on ``samples`` alone.
+
+    accuracy   for numbers R^2; on as many of the samples that judge
+    seconds    that a candidate of the search takes here, about
+    """
+
+    accuracy: float
+    parameters: int
+    samples: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -120,20 +134,20 @@ class Search:
         evolved = settings.population + settings.generations * (settings.population - settings.elite)
         return self.budget or evolved + settings.guided
 
-    def seconds_a_candidate(self) -> float:
-        """About how long a network is trained here, of passes in the middle: by a random one on few samples."""
-        data = self.training.load()
-        network = create(
-            self.training.space.decode(self.training.space.random(np.random.default_rng(self.seed))), data, self.seed
-        )
-        batch = Samples(data.train.x[:PROBED], data.train.y[:PROBED])
-        hyper = Candidate((0,), hyper_of(STATES // 2)).hyperparameters(self.training.levels)
-        taken = []
-        for _ in range(2):  # the first one warms up
+    def first_look(self) -> FirstLook:
+        """A random network of the space after one pass over few samples, of a rate in the middle."""
+        data, random = self.training.load(), np.random.default_rng(self.seed)
+        network = create(self.training.space.decode(self.training.space.random(random)), data, self.seed)
+        hyper = Candidate((0,), hyper_of(STATES // 2)).hyperparameters(self.training.levels)._replace(cycles=1)
+        for count in (PROBED, LOOKED):  # the first one warms up
+            few = Samples(data.train.x[:count], data.train.y[:count])
             begin = time.perf_counter()
-            train(network, batch, hyper._replace(cycles=1), self.seed, self.training.recipe)
-            taken.append(time.perf_counter() - begin)
-        return taken[-1] * fmean(self.training.levels.cycles) * len(data.train.x) / len(batch.x)
+            trained = train(network, few, hyper, self.seed, self.training.recipe)[0]
+            seconds = time.perf_counter() - begin
+        trained, judge = calibrated(trained, few.x), Samples(data.validation.x[:LOOKED], data.validation.y[:LOOKED])
+        passes = fmean(self.training.levels.cycles)
+        right = accuracy(data, predict(trained, judge.x), judge.y)
+        return FirstLook(right, network.parameters, len(few), seconds * passes * len(data.train) / len(few))
 
     def generations(self, archive: Archive) -> Iterator[Generation]:
         """The generations of the search as it runs: algorithm 1 of the paper. The winner is ``archive.best``."""

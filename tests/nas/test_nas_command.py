@@ -85,7 +85,12 @@ def test_processes_change_nothing_and_the_text_begins_with_accuracy(searched, tm
     tested, regression = found["accuracy"]["tested"], found["baselines"]["logistic regression"]["tested"]
     text = " ".join(result.stdout.split())
     assert f"accuracy {100 * tested:.1f} % (logistic regression {100 * regression:.1f} %)" in text
-    assert re.search(r"network 1: accuracy [0-9.]+ %, [0-9,]+ weights, [0-9]+ FPS", text)
+    judged = {name: 100 * figures["judged"] for name, figures in found["baselines"].items()}
+    known = ", ".join(f"{name} {value:.1f} %" for name, value in judged.items())
+    assert re.search(r"^A first network after one pass over 200 samples: accuracy [0-9.]+ %, [0-9,]+ weights", text)
+    assert text.index("A first network") < text.index(f"Without a search: {known}") < text.index("network 1 of 7")
+    assert re.search(r"network 1 of 7: accuracy [0-9.]+ %, [0-9,]+ weights, [0-9]+ FPS; [0-9]+ minutes left", text)
+    assert "network 7 of 7" in text and text.count("minutes left") == 6
     for word in ("diversity", " F ", "as table II", found["winner"]["candidate"]):
         assert word not in text
     assert (tmp_path / "winner.onnx").read_bytes() == (folder / "winner.onnx").read_bytes()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -23,7 +23,7 @@ from ...nas.executors import dask_executor, executor
 from ...nas.search.archive import Archive
 from ...nas.search.evolve import Generation
 from ...nas.spaces.genome import Candidate
-from ...nas.training.fitness import baselines
+from ...nas.training.fitness import Baseline, baselines
 from ...nas.training.score import Score
 from ...nas.training.training_loop import device
 from ...pipeline.boards.board import Board
@@ -91,12 +91,14 @@ def nas(
         got = "a file" if isinstance(error, FileExistsError) else error.strerror
         raise ArgumentError(f"{folder}: expected a folder to write into, got {got}") from None
     data, begin = search.training.load(), monotonic()
-    archive, generations = _searched(search, folder, workers, dask, quiet=as_json)
+    if not as_json:
+        _say_before(search, folder, workers)
+    beside = baselines(data)
+    archive, generations = _searched(search, folder, workers, dask, beside, quiet=as_json)
     hours = (monotonic() - begin) / 3600
     if not isfinite(archive.best.score.fitness):
         raise PipeallError(f"nas: none of {len(archive.members)} networks can be trained within the limits")
     best = winner(search.training, archive.best, options["finish"])
-    beside = baselines(data)
     plan = best.placed.choice.plan if best.placed else default_plan(best.graph, Board.detect(gpu=False))[0]
     front = archive.front if options["pareto"] else []
     command = _command(folder, data)
@@ -128,23 +130,29 @@ def nas(
         )
 
 
+def _say_before(search: Search, folder: Path, workers: str) -> None:
+    """A first network and an estimate, unless the search was begun before or begins with shared weights."""
+    if not (search.training.supernet or (folder / HISTORY).exists()):
+        for text in nas_text.before(search, int(workers) if workers.isdecimal() else 1):
+            print_text(text)
+
+
 def _searched(
-    search: Search, folder: Path, workers: str, dask: str | None, quiet: bool
+    search: Search, folder: Path, workers: str, dask: str | None, beside: Mapping[str, Baseline], quiet: bool
 ) -> tuple[Archive, list[Generation]]:
-    """The search, with an estimate ahead of it and a line for every network and generation unless ``quiet``."""
+    """The search, with a line for every network and generation unless ``quiet``."""
     say = (lambda text: None) if quiet else print_text
     generations: list[Generation] = []
     with _executor(workers, dask) as pool, progress() as bar:
         task = bar.add_task("networks trained", total=search.candidates)
-        numbers = count(1)
+        numbers, begin = count(1), monotonic()
 
         def trained(candidate: Candidate, score: Score) -> None:
             bar.advance(task)
-            say(nas_text.trained(search, next(numbers), candidate, score))
+            say(nas_text.trained(search, next(numbers), candidate, score, monotonic() - begin))
 
         archive = search.open(folder / HISTORY, pool, trained)
-        if not (quiet or search.training.supernet or archive.history.scores):
-            say(nas_text.estimate(search, int(workers) if workers.isdecimal() else 1))
+        say(nas_text.without_search(beside))
         for generation in search.generations(archive):
             generations.append(generation)
             say(nas_text.line(search, generation))

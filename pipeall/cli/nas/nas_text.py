@@ -34,9 +34,10 @@ def show(
     _show_beside(search, best, beside, paper)
     if front:
         rows = [
-            (m.candidate.code, f"{m.score.error:.4f}", f"{m.score.fps:.1f}", f"{m.score.memory_bytes:,}") for m in front
+            (m.candidate.code, _percent(m.score.accuracy), f"{m.score.fps:.1f}", f"{m.score.memory_bytes:,}")
+            for m in front
         ]
-        print_table("Pareto front", ["candidate", ">error", ">FPS", ">bytes"], rows)
+        print_table("Pareto front", ["candidate", f">{_measure(search)}", ">FPS", ">bytes"], rows)
     if command:
         print_text(command)
 
@@ -50,23 +51,36 @@ def _measure(search: Search) -> str:
     return "accuracy" if search.training.load().targets == "classes" else "R2"
 
 
-def estimate(search: Search, workers: int) -> str:
-    """What a search will take, said before it begins."""
-    data = search.training.load()
-    seconds = search.seconds_a_candidate() * search.candidates / workers
-    long = f"{seconds / 3600:.1f} hours" if seconds > 5400 else f"{max(1, seconds / 60):.0f} minutes"
+def before(search: Search, workers: int) -> tuple[str, str]:
+    """A first network, and what the search will take."""
+    look, data = search.first_look(), search.training.load()
     passes = "/".join(map(str, search.training.levels.cycles))
     return (
-        f"About {search.candidates} networks, {passes} passes over {len(data.train.x):,} samples each: some {long} "
-        "here. Fewer: --samples, --cycles ..., --budget ...; interrupted, the same command goes on."
+        f"A first network after one pass over {look.samples} samples: {_measure(search)} {100 * look.accuracy:.1f} %, "
+        f"{look.parameters:,} weights.",
+        f"About {search.candidates} networks, {passes} passes over {len(data.train.x):,} samples each: some "
+        f"{_long(look.seconds * search.candidates / workers)} here. Fewer: --samples, --cycles ..., --budget ...; "
+        "interrupted, the same command goes on.",
     )
 
 
-def trained(search: Search, number: int, candidate: Candidate, score: Score) -> str:
-    """A line for a network that was trained."""
-    paper = _of_the_paper(search)
+def without_search(beside: Mapping[str, Baseline]) -> str:
+    """What every network has to beat."""
+    figures = ", ".join(f"{name} {100 * known.judged:.1f} %" for name, known in beside.items())
+    return f"Without a search: {figures} on the validation samples."
+
+
+def trained(search: Search, number: int, candidate: Candidate, score: Score, seconds: float) -> str:
+    """A line for a network that was trained, the ``number``-th in so many seconds."""
+    paper, left = _of_the_paper(search), search.candidates - number
     genome = f" {candidate.code}" if paper else ""
-    return f"network {number}{genome}: {_figures(search, score, paper) if isfinite(score.fitness) else 'not usable'}"
+    figures = _figures(search, score, paper) if isfinite(score.fitness) else "not usable"
+    rest = f"; {_long(seconds / number * left)} left" if left > 0 else ""
+    return f"network {number} of {search.candidates}{genome}: {figures}{rest}"
+
+
+def _long(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} hours" if seconds > 5400 else f"{max(1, seconds / 60):.0f} minutes"
 
 
 def line(search: Search, generation: Generation) -> str:
@@ -87,6 +101,11 @@ def _figures(search: Search, score: Score, paper: bool) -> str:
     words += [f"{score.weights:,} weights"]
     words += [] if score.fps is None else [f"{score.fps:.0f} FPS"]
     return ", ".join(words)
+
+
+def _percent(share: float | None) -> str:
+    """Of a history of before there is no accuracy."""
+    return "-" if share is None else f"{100 * share:.1f} %"
 
 
 def _observed(generations: list[Generation], least: float) -> str:
@@ -140,6 +159,6 @@ def _show_beside(search: Search, best: Winner, beside: Mapping[str, Baseline], p
     verdict = "beats" if best.tested > linear.tested else "does not beat"
     print_text(
         f"{what} {100 * best.tested:.1f} % ({name} {100 * linear.tested:.1f} %): the winner {verdict} it. {what} on "
-        "the test set tells what a network is worth; the search itself goes by the mean absolute error per output on "
-        "the validation samples, with the number of weights and a target beside it."
+        "the test set tells what a network is worth. The search lowers F: how far an output is from its target in the "
+        "mean, which is no share of wrong answers, and a little for weights and for what misses a target."
     )
