@@ -82,11 +82,17 @@ static inline char *point_taps(const pa_conv_op *p, const char *const *lines, in
     return gathered;
 }
 
-/* At m pixels, so many bytes apart. */
+/* At m pixels, so many bytes apart. Opaque: compilers would make a vector of each two pointers, which takes longer. */
 static inline void point_each(const char *pixel, int64_t apart, int64_t m, const char **pointers) {
     int64_t r = 0;
-    for (; r + 4 <= m; r += 4, pixel += 4 * apart)
-        for (int i = 0; i < 4; i++) pointers[r + i] = pixel + i * apart;
+    for (; r + 4 <= m; r += 4) {
+        const char *second = pixel + apart, *third = second + apart, *fourth = third + apart;
+        PA_OPAQUE(second);
+        PA_OPAQUE(third);
+        PA_OPAQUE(fourth);
+        pointers[r] = pixel, pointers[r + 1] = second, pointers[r + 2] = third, pointers[r + 3] = fourth;
+        pixel = fourth + apart;
+    }
     for (; r < m; r++, pixel += apart) pointers[r] = pixel;
 }
 
@@ -94,12 +100,11 @@ static inline void point_each(const char *pixel, int64_t apart, int64_t m, const
  * those of the one before. */
 static inline void point_inside(const pa_conv_op *p, const char *const *lines, int64_t x, int64_t m,
                                 const char **pointers) {
-    const int64_t step = p->stride_x * pixel_bytes(p);
+    const int64_t pixel = pixel_bytes(p), step = p->stride_x * pixel, right = p->dilation_x * pixel, mr = p->kernel->mr;
     const int across = p->tap_rows ? 1 : p->kw;
     for (int i = 0; i < p->kh; i++) {
-        for (int j = 0; j < across; j++, pointers += p->kernel->mr) {
-            point_each(pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x), lines[i] ? step : 0, m, pointers);
-        }
+        const char *line = lines[i], *tap = line ? line + x * pixel : p->zero;
+        for (int j = 0; j < across; j++, tap += line ? right : 0, pointers += mr) point_each(tap, line ? step : 0, m, pointers);
     }
 }
 
