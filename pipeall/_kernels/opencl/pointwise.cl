@@ -84,7 +84,7 @@ static NUMBER modulo(NUMBER a, NUMBER b) { /* of the sign of b */
 #define REAL_selu p1 *(x < 0 ? p0 * expm1(x) : x)
 #define REAL_celu x < 0 ? p0 *expm1(x / p0) : x
 #define REAL_thresholdedrelu x <= p0 ? 0 : x
-#define REAL_shrink x < -p0 ? x + p1 : x > p0 ? x - p1 : x *0
+#define REAL_shrink x < -p0 ? x + p1 : x > p0 ? x - p1 : isnan(x) ? x : 0
 #define REAL_gelu 0.5f * x *(1 + erf(x * M_SQRT1_2_F))
 #define REAL_gelu_tanh 0.5f * x *(1 + tanh(0.7978845608f * (x + 0.044715f * x * x * x)))
 #define REAL_swish x / (1 + exp(-p0 * x))

@@ -17,7 +17,7 @@
 #define LOWEST (-INFINITY)
 #define HIGHEST INFINITY
 #define FROM_INTEGER(v) ((NUMBER)(v))
-#define TO_INTEGER(type, v) convert_##type##_sat(v)
+#define TO_INTEGER(type, v) (isnan(v) ? (type)0 : convert_##type##_sat(v)) /* Mesa's makes another number of NaN */
 #endif
 
 /* An integer in 64 bits. The sign of an int is written out: Mesa 22.3 (rusticl on llvmpipe) takes (long)v < 0 for false. */
