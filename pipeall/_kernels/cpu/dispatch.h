@@ -2,6 +2,13 @@
 #ifndef PIPEALL_DISPATCH_H
 #define PIPEALL_DISPATCH_H
 
+/* A row for AVX-VNNI, which gcc 10 does not know. */
+#if defined(__clang__) || __GNUC__ >= 11
+#define PA_AVXVNNI(row) row
+#else
+#define PA_AVXVNNI(row)
+#endif
+
 typedef void (*pa_any_fn)(void); /* cast to pa_<op>_<element type>_fn before the call */
 
 typedef enum pa_kernel_flags {

@@ -163,7 +163,7 @@ PA_INLINE vw b_words(void) { return (vw){{_mm512_set1_epi16(0), _mm512_set1_epi1
 PA_INLINE void b_add(vw *sum, const int8_t *p, int n) {
     enum { HALF = VB / 2 };
     for (int h = 0; h < 2; h++, p += HALF, n -= HALF) {
-        const __m512i words = n >= HALF ? _mm512_cvtepi8_epi16(_mm256_loadu_epi8(p))
+        const __m512i words = n >= HALF ? _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p))
                                         : _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8((__mmask32)b_mask(n), p));
         sum->half[h] = _mm512_add_epi16(sum->half[h], words);
     }
