@@ -79,6 +79,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("compilers", nargs="+", metavar="COMPILER")
     options.add_argument("--targets", type=names, default=TARGETS, help="default both")
+    options.add_argument("--syntax", action="store_true", help="no code is made: a tenth of the time, fewer warnings")
     options.add_argument("--roots", type=Path, default=Path(tempfile.gettempdir(), "compilers"))
     options = options.parse_args()
     os.chdir(REPOSITORY)
@@ -89,6 +90,8 @@ def main() -> None:
         folders = [REPOSITORY, out, Path(sysconfig.get_path("include"))]
         for compiler, target in ((compiler, target) for compiler in options.compilers for target in options.targets):
             called = command(compiler, target, options.roots.resolve(), folders)
+
+            called += ["-fsyntax-only"] if options.syntax else []
 
             def compile(line: list[str], called: list[str] = called) -> subprocess.CompletedProcess[str]:
                 return subprocess.run([*called, *line], text=True, capture_output=True)
