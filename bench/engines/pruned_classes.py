@@ -22,8 +22,8 @@ from pipeall.quantization.calibrate import samples_of
 
 OTHERS, PARTS = 150, 260
 COLUMNS = (
-    "network", "sparsity", "fine-tuned [min]", "zeros [%] .1f", "photos right", "of", "parts of the same class [%] .1f",
-    "dense [ms] .2f", "pruned [ms] .2f", "dense / pruned [x] .2f",
+    "network", "sparsity .2f", "fine-tuned [min] .0f", "zeros [%] .1f", "photos right", "of",
+    "parts of the same class [%] .1f", "dense [ms] .2f", "pruned [ms] .2f", "dense / pruned [x] .2f",
 )  # fmt: skip
 
 
