@@ -136,7 +136,7 @@ evolution_options = under(
         ("--sever", click.FloatRange(0.5, 1)),
     ),
     together(
-        f"First networks: by {', '.join(PROXIES)}; known ones of a space of stages.",
+        f"First networks: by {', '.join(PROXIES)}; known ones (of stages).",
         ("--proxy", click.Choice(list(PROXIES))),
         "--presets",
     ),
