@@ -37,8 +37,8 @@ try:
             ctypes.CDLL(name).clIcdGetPlatformIDsKHR(0, None, ctypes.byref(ctypes.c_uint()))
         except (OSError, AttributeError):
             pass  # the loader passes over it too
-    say("the list of platforms")
     import pyopencl
+    say("")  # one of them all
     for platform in pyopencl.get_platforms():
         say(platform.name)
         for device in platform.get_devices():
@@ -133,10 +133,8 @@ def _tried(libraries: list[str]) -> str:
     if last == ["done"] or not last:  # or Python did not start
         return ""
     how = f"does not answer within {LIMIT_S:g} s" if code is None else f"ends the process (status {code})"
-    return (
-        f"the OpenCL driver {last[0]!r:.200} {how} when it is asked for its devices: remove it, or set "
-        "PIPEALL_OPENCL=off"
-    )
+    which = f"the OpenCL driver {last[0]!r:.200}" if last[0] else "an OpenCL driver"
+    return f"{which} {how} when it is asked for its devices: remove it, or set PIPEALL_OPENCL=off"
 
 
 def _file(key: str) -> Path:
