@@ -19,15 +19,18 @@ import numpy as np
 from ..arrays import DIGITS, read_samples
 from ..errors import ArgumentError, missing_extra
 from ..files import open_whole
+from . import digit_boxes
 
 SPLIT_SEED = 0
 TEST_SHARE = 0.2  # of all samples, where a file has no test samples
 VALIDATION_SHARE = 0.2  # of the training samples
 MAX_CLASSES = 4096
 WORDS = 1000  # of a text data set
+BOXES, BOX = "digit-boxes", 5  # its name, and numbers of a box
+BOX_PICTURES = (2500, 500)  # to train on and judge by, and to test with
 IMAGE_SIDE = 2  # an array whose samples have at least two axes holds pictures
 
-Targets = Literal["classes", "numbers"]
+Targets = Literal["classes", "numbers", "boxes"]
 MAX_TEXT_BYTES = 2**28  # of a file, unpacked
 SUFFIXES = (".json", ".json.gz", ".txt", ".txt.gz")
 
@@ -38,7 +41,8 @@ class Samples(NamedTuple):
     """Samples of one purpose with their targets.
 
     x  float32 (samples, features) or (samples, channels, height, width)
-    y  int64 classes, or float32 numbers scaled to 0 .. 1 over the training samples
+    y  int64 classes, float32 numbers scaled to 0 .. 1 over the training samples, or boxes (samples, most, 5): class or
+       -1, left, top, right, bottom in pixels
     """
 
     x: np.ndarray
@@ -52,7 +56,8 @@ class Samples(NamedTuple):
 class DataSet:
     """A data set: ``train`` to train on, ``validation`` for a candidate's error, ``test`` for the winner alone.
 
-    targets      "classes": ``outputs`` classes; "numbers": one number is predicted
+    targets      "classes": ``outputs`` classes; "numbers": one number is predicted; "boxes": ``outputs`` are those of
+                 each cell, 4 + classes
     scale     pictures: pixels are divided by it
     centre, spread  features: ``centre`` is subtracted, then ``spread`` divides; None for pictures and texts
     target_low, target_width  numbers: ``target_low`` is subtracted from a target, then ``target_width`` divides it
@@ -90,19 +95,22 @@ class DataSet:
 
 
 def load(name: str, targets: Targets | None = None) -> DataSet:
-    """The data set of "digits" or of a file.
+    """The data set of "digits", of "digit-boxes" (``digit_boxes``), or of a file.
 
     .npz          x_train, y_train, x_test, y_test, or x and y, samples along the first axis: pictures (height, width),
                   (height, width, 1 or 3) or (1 or 3, height, width); or features
     .csv          features, the target last
     .json, .txt   texts, see ``read_texts``
+                  With pictures, y may be boxes (``Samples``)
     Targets are classes from 0 where all are whole numbers, unless ``targets`` says otherwise. Where a file has no test
     samples, a fifth of its samples becomes them, always the same ones. Raises ArgumentError naming the file.
     """
+    if name == BOXES:
+        return _digit_boxes(targets)
     path = DIGITS if name == "digits" else Path(name)
     endings = (".npz", ".csv", *SUFFIXES)
     if not path.name.endswith(endings) or not path.is_file():
-        raise ArgumentError(f"data: expected digits or a file ending in {', '.join(endings)}; got {name!r}")
+        raise ArgumentError(f"data: expected digits, {BOXES} or a file ending in {', '.join(endings)}; got {name!r}")
     if path.name.endswith(SUFFIXES):
         return _texts(path)
     arrays = read_samples(path)
@@ -127,8 +135,21 @@ def load(name: str, targets: Targets | None = None) -> DataSet:
 def _check(name: str, x: np.ndarray, y: np.ndarray) -> None:
     if x.ndim not in (2, 3, 4) or x.dtype.kind not in "uif" or len(x) < 10 or not x.size or not np.isfinite(x).all():
         raise ArgumentError(f"{name}: expected 10 or more samples of finite numbers, got {x.dtype} {x.shape}")
+    if y.ndim == 3:
+        return _check_boxes(name, x, y)
     if y.shape != (len(x),) or y.dtype.kind not in "uif" or not np.isfinite(y).all():
         raise ArgumentError(f"{name}: expected {len(x)} finite targets, got {y.dtype} {y.shape}")
+
+
+def _check_boxes(name: str, x: np.ndarray, y: np.ndarray) -> None:
+    if x.ndim <= IMAGE_SIDE or y.shape[:1] + y.shape[2:] != (len(x), BOX) or y.dtype.kind not in "uif":
+        raise ArgumentError(f"{name}: expected pictures and boxes ({len(x)}, most, {BOX}), got {x.shape} and {y.shape}")
+    boxes = y[y[..., 0] != -1]
+    label, left, top, right, bottom = boxes.T
+    good = (label == np.floor(label)) & (label >= 0) & (label < MAX_CLASSES) & (left < right) & (top < bottom)
+    if not good.all() or not np.isfinite(boxes).all() or not len(boxes):
+        wrong = boxes[~good][:1].tolist()
+        raise ArgumentError(f"{name}: expected boxes of class, left, top, right, bottom, or class -1; got {wrong}")
 
 
 def _split(count: int, share: float) -> tuple[np.ndarray, np.ndarray]:
@@ -143,6 +164,15 @@ def _pictures(
 ) -> DataSet:
     scale = 255.0 if x.dtype == np.uint8 and x.max() > 16 else float(np.abs(x).max()) or 1.0
     return _data(name, _planes(name, x, scale), y, _planes(name, x_test, scale), y_test, targets, scale=scale)
+
+
+def _digit_boxes(targets: Targets | None) -> DataSet:
+    """Test pictures have digits of their own."""
+    digits = read_samples(DIGITS)
+    x, y = digits["x"], digits["y"]
+    parts = zip(_split(len(x), TEST_SHARE), BOX_PICTURES, strict=True)
+    drawn = [digit_boxes.draw(x[some], y[some], count, seed) for seed, (some, count) in enumerate(parts)]
+    return _pictures(BOXES, *drawn[0], *drawn[1], targets)
 
 
 def _planes(name: str, x: np.ndarray, scale: float) -> np.ndarray:
@@ -188,9 +218,15 @@ def _data(
     targets: Targets | None,
     **rest: object,
 ) -> DataSet:
+    boxes = {y.ndim, y_test.ndim} == {3}
+    if y.ndim != y_test.ndim or (boxes and targets not in (None, "boxes")):
+        raise ArgumentError(f"{name}: expected targets of one kind, got {y.shape}, {y_test.shape} and {targets}")
     whole = all((values == np.floor(values)).all() for values in (y, y_test))
-    targets = targets or ("classes" if whole else "numbers")
-    if targets == "classes":
+    targets = targets or ("boxes" if boxes else "classes" if whole else "numbers")
+    if boxes:
+        outputs = BOX + int(max(y[..., 0].max(), y_test[..., 0].max()))
+        y, y_test = y.astype(np.float32), y_test.astype(np.float32)
+    elif targets == "classes":
         low, high = min(y.min(), y_test.min()), max(y.max(), y_test.max())
         if not whole or low < 0 or high >= MAX_CLASSES:
             raise ArgumentError(f"{name}: expected classes from 0 to {MAX_CLASSES - 1}, got {low:g} to {high:g}")

@@ -30,10 +30,12 @@ def _rows(signature: Signature, anchors: int) -> bool:
 
 
 def _columns(signature: Signature) -> bool:
-    """Whether the first output is (1, 5 or more, cells)."""
+    """Whether the first output is (1, 5 or more, cells); of other cells where the file names as many classes."""
     shape = signature.shapes[0]
     if len(shape) != 3 or shape[1] < 5:
         return False
+    if signature.metadata.get("task") == "detect" and len(from_metadata(signature.metadata)) == shape[1] - 4:
+        return True
     return any(shape[2] == boxes.cells(signature.size, strides) for strides in STRIDE_SETS)
 
 

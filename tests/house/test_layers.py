@@ -51,7 +51,7 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     **dict.fromkeys(("media", "pruning"), PIPELINE | {"tasks", "quantization"}),
     "tasks": GRAPH | {"picture"},
     "mlp": GRAPH | KERNELS | {"arrays"},
-    "nas": BOARDS | {"arrays", "sizing"},
+    "nas": BOARDS | {"arrays", "sizing", "tasks"},
     **dict.fromkeys(("diagnosis", "testing"), PIPELINE | {"__init__"}),
     "cli": PIPELINE | FACES | {"mlp", "nas", "arrays", "__init__"},
     "__init__": PIPELINE | FACES | {"testing"},

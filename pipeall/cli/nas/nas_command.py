@@ -43,8 +43,8 @@ HISTORY, NETWORKS, MODEL, PLAN, PLOT = "history.jsonl", "networks", "winner.onnx
     "--data",
     "data_name",
     required=True,
-    shell_complete=complete.files(".npz", ".csv", ".json", ".txt", ".gz", names=("digits",)),
-    help="digits, or a .npz, .csv, .json or .txt file (.gz too).",
+    shell_complete=complete.files(".npz", ".csv", ".json", ".txt", ".gz", names=("digits", "digit-boxes")),
+    help="digits, digit-boxes, or a .npz, .csv, .json or .txt file (.gz too).",
 )
 @click.option(
     "-o",
@@ -179,5 +179,7 @@ def _command(folder: Path, data: DataSet) -> str | None:
     """How to run the winner; None where it takes no pictures."""
     if not data.pictures:
         return None
+    if data.targets == "boxes":  # the winner says what it reads
+        return f"pipeall run {folder / MODEL} PICTURES --plan {folder / PLAN}"
     pixels = f"--preprocess plain --resize {min(data.shape[1:])} --scale {data.scale:g}"
     return f"pipeall run {folder / MODEL} PICTURES --plan {folder / PLAN} {pixels}"

@@ -17,6 +17,7 @@ from ...nas.datasets import DataSet
 from ...nas.placement import MEMORY_BYTES, Limits, Target
 from ...nas.search.evolve import Settings
 from ...nas.spaces.conv_space import ConvSpace
+from ...nas.spaces.detector_space import DetectorSpace
 from ...nas.spaces.genome import LEVELS, Hyper, Space
 from ...nas.spaces.mobile_space import MobileSpace
 from ...nas.spaces.modern_space import ModernSpace
@@ -45,9 +46,14 @@ SIZES = {  # options of each space
 STAGED: dict[str, type[StagedSpace]] = {"mobile": MobileSpace, "modern": ModernSpace}
 BLOCKS = list(dict.fromkeys(blocks for space in STAGED.values() for blocks in space.FIELDS))
 OF_STAGED = ("pretrained", "presets")  # options of these spaces alone
+NOT_OF_BOXES = ("crop", "flip", "smoothing", "prune", "supernet", *OF_STAGED)
 space_options = under(
     "The space of networks",
-    click.option("--space", type=click.Choice(list(SIZES)), help="Default: conv for pictures, else tree."),
+    click.option(
+        "--space",
+        type=click.Choice(list(SIZES)),
+        help="Default: conv for pictures, modern for boxes, else tree.",
+    ),
     together(
         "conv: nodes of stages (3,4,4), four widths, filters (3,5).",
         ("--nodes", Numbers(int, "3,4,4")),
@@ -200,6 +206,8 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
     if training.recipe.of_pictures and not data.pictures:
         raise ArgumentError(f"--crop, --flip, --cutout: expected pictures, {data.name} has {data.shape}")
     space = _space(data, options)
+    if data.targets == "boxes" and (wrong := _some(options, *NOT_OF_BOXES)):
+        raise ArgumentError(f"--{next(iter(wrong))}: expected classes or numbers, {data.name} has boxes")
     _check_training(options, space)
     if "pretrained" in options:
         load(options["pretrained"])  # reported at once if it cannot be read, not in the first training
@@ -258,7 +266,10 @@ def _lam(text: str | None) -> float | str | None:
 
 
 def _space(data: DataSet, options: Mapping[str, Any]) -> Space:
-    head = options.get("space", "conv" if data.pictures else "tree")
+    boxes = data.targets == "boxes"
+    head = options.get("space", "modern" if boxes else "conv" if data.pictures else "tree")
+    if boxes and head not in STAGED:
+        raise ArgumentError(f"--space {head}: expected {' or '.join(STAGED)}, {data.name} has boxes")
     sizes = _some(options, *dict.fromkeys(sum(SIZES.values(), ())))
     if other := [key for key in sizes if key not in SIZES[head]]:
         raise ArgumentError(f"--space {head}: expected {', '.join(SIZES[head])}, got {other[0]}")
@@ -272,7 +283,8 @@ def _space(data: DataSet, options: Mapping[str, Any]) -> Space:
     if head in STAGED:
         if data.shape[1] != data.shape[2]:
             raise ArgumentError(f"--space {head}: expected square pictures, {data.name} has {data.shape[1:]}")
-        return STAGED[head](**sizes, side=data.shape[1])
+        staged = STAGED[head](**sizes, side=data.shape[1])
+        return DetectorSpace(staged) if boxes else staged
     space = ConvSpace(**sizes)
     if min(data.shape[1:]) >> (len(space.nodes) - 1) < 1:
         raise ArgumentError(f"--nodes: expected fewer stages for pictures of {data.shape[1]} x {data.shape[2]}")

@@ -15,6 +15,10 @@ from ...nas.training.score import Score
 from ..plans import fps_text
 from ..tables import print_table, print_text
 
+MEASURES = {"classes": "accuracy", "numbers": "R2", "boxes": "mAP"}  # by what a network predicts
+MEAN = "how far an output is from its target in the mean, which is no share of wrong answers"
+LOWERED = {"classes": MEAN, "numbers": MEAN, "boxes": "1 - mAP"}
+
 
 def show(
     search: Search,
@@ -48,7 +52,7 @@ def _of_the_paper(search: Search) -> bool:
 
 
 def _measure(search: Search) -> str:
-    return "accuracy" if search.training.load().targets == "classes" else "R2"
+    return MEASURES[search.training.load().targets]
 
 
 def before(search: Search, workers: int) -> tuple[str, str]:
@@ -159,6 +163,6 @@ def _show_beside(search: Search, best: Winner, beside: Mapping[str, Baseline], p
     verdict = "beats" if best.tested > linear.tested else "does not beat"
     print_text(
         f"{what} {100 * best.tested:.1f} % ({name} {100 * linear.tested:.1f} %): the winner {verdict} it. {what} on "
-        "the test set tells what a network is worth. The search lowers F: how far an output is from its target in the "
-        "mean, which is no share of wrong answers, and a little for weights and for what misses a target."
+        f"the test set tells what a network is worth. The search lowers F: {LOWERED[search.training.load().targets]}, "
+        "and a little for weights and for what misses a target."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from .genome import Block, Convolution
+from .genome import SOURCE, Block, Convolution
 
 SQUEEZE = 4  # so many times fewer channels has a gate than its block reads
 MOBILE_PARTS = 8  # convolutions of the kinds of block of MobileNet and ResNet: five of the one, three of the other
@@ -31,6 +31,12 @@ class Builder:
         index = 1 + part + self.parts * (number + 64 * stage)
         self.blocks.append(Convolution(index, (x,), neurons, kernel, **more))
         return index
+
+    def side(self, index: int, of_picture: int) -> int:
+        """Of what a convolution gives, in pixels."""
+        block = next(block for block in self.blocks if block.index == index)
+        before = block.side or (of_picture if block.inputs[0] == SOURCE else self.side(block.inputs[0], of_picture))
+        return -(-before // block.stride)
 
     def gate(self, place: Place, x: int, few: int, neurons: int, part: int) -> int:
         """Squeeze-and-excitation with MobileNet v3's hard sigmoid: two convolutions of the mean, the second one

@@ -84,10 +84,14 @@ class StagedSpace(ABC):
         return tuple(tuple(range(start, end)) for start, end in zip([0, *ends], ends, strict=False))
 
     def decode(self, bits: Sequence[int]) -> Architecture:
+        return Architecture("mobile", tuple(self.build(bits)[0].blocks))
+
+    def build(self, bits: Sequence[int]) -> tuple[Builder, list[int]]:
+        """The convolutions, and the index of the last one of each stage."""
         check_bits(bits, self.loci)
         (high, low, stem), *stages = [[bits[locus] for locus in loci] for loci in self.levels]
         side = max(1, round(self.side * chosen(SIDES, 2 * high + low)))
-        build = Builder(self.PARTS)
+        build, ends = Builder(self.PARTS), []
         x, channels = SOURCE, self._width(0, 2 * stages[0][0] + stages[0][1])
         x = build.conv((0, 0), x, channels, 3, stride=1 if stem else 2, side=0 if side == self.side else side)
         for stage, code in enumerate(stages):
@@ -96,7 +100,8 @@ class StagedSpace(ABC):
             for number in range(DEPTHS[says["depth"]]):
                 x = self.block(build, (stage + 1, number), x, channels, width, stride, says)
                 channels, stride = width, 1
-        return Architecture("mobile", tuple(build.blocks))
+            ends.append(x)
+        return build, ends
 
     @property
     def presets(self) -> tuple[tuple[int, ...], ...]:

@@ -16,6 +16,7 @@ import numpy as np
 from ...errors import ArgumentError
 from ..datasets import DataSet, Samples
 from ..spaces.genome import Hyper
+from .detection import average_precision
 from .training_loop import linear
 
 PENALTIES = (1e-5, 1e-3, 1e-1)  # of logistic regression: the samples that judge choose
@@ -68,8 +69,10 @@ def deviations(data: DataSet, output: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def error(data: DataSet, output: np.ndarray, y: np.ndarray) -> float:
-    """The mean of the deviations; ``inf`` where an output is not finite."""
-    return float(deviations(data, output, y).mean()) if np.isfinite(output).all() else np.inf
+    """The mean of the deviations, of boxes 1 - mean average precision; ``inf`` where an output is not finite."""
+    if not np.isfinite(output).all():
+        return np.inf
+    return 1 - accuracy(data, output, y) if data.targets == "boxes" else float(deviations(data, output, y).mean())
 
 
 def constant(data: DataSet, samples: Samples) -> np.ndarray:
@@ -81,7 +84,10 @@ def constant(data: DataSet, samples: Samples) -> np.ndarray:
 
 
 def accuracy(data: DataSet, output: np.ndarray, y: np.ndarray) -> float:
-    """The share of right classes; for numbers R^2, the share of the variance that is explained."""
+    """The share of right classes; for numbers R^2, the share of the variance that is explained; for boxes mean average
+    precision at half an overlap."""
+    if data.targets == "boxes":
+        return average_precision(output, y)
     if data.targets == "numbers":
         return float(1 - ((output[:, 0] - y) ** 2).mean() / y.var())
     return float((output.argmax(axis=1) == y).mean())
@@ -102,10 +108,13 @@ class Baseline:
 
 def baselines(data: DataSet) -> dict[str, Baseline]:
     """ "constant guess": the most frequent class or the mean number, of which eq. 3 sees the frequencies; and "logistic
-    regression" (for numbers "linear regression") on all features or pixels. Both see ``data.train`` only.
+    regression" (for numbers "linear regression") on all features or pixels. Both see ``data.train`` only. Of boxes: "no
+    boxes" alone.
 
     Raises MissingExtraError without torch.
     """
+    if data.targets == "boxes":
+        return {"no boxes": Baseline(error=1.0, judged=0.0, tested=0.0)}
     both = data.validation, data.test
     outputs = [linear(data.train, [samples.x for samples in both], data.outputs, penalty) for penalty in PENALTIES]
     best = min(outputs, key=lambda pair: error(data, pair[0], data.validation.y))

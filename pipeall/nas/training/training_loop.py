@@ -18,6 +18,7 @@ import numpy as np
 from ...errors import missing_extra
 from ..datasets import Samples
 from ..spaces.genome import SOURCE, Convolution, Hyper
+from . import detection
 from .augment import TrainingRecipe
 from .weighted_network import HEAD, NORM_EPSILON, WeightedNetwork
 
@@ -51,10 +52,10 @@ def train(
 ) -> tuple[WeightedNetwork, list[float]]:
     """The network after ``hyper.cycles`` passes over the samples, and the mean loss of each pass.
 
-    The loss is cross-entropy, or half the squared error of a number. The rate falls from ``hyper.learning_rate`` to 0
-    along a half cosine, unless the recipe says that it stays. A loss below ``recipe.until`` ends the training, and so
-    does one that is not finite; the network is then returned unchanged. Batch normalization needs two samples: one that
-    would be alone in the last step of a pass is left out of the pass.
+    The loss is cross-entropy, half the squared error of a number, or that of boxes (``detection.loss``). The rate falls
+    from ``hyper.learning_rate`` to 0 along a half cosine, unless the recipe says that it stays. A loss below
+    ``recipe.until`` ends the training, and so does one that is not finite; the network is then returned unchanged.
+    Batch normalization needs two samples: one that would be alone in the last step of a pass is left out of the pass.
 
     ends  called after each pass but the last with the number of passes and the network; training ends where it says so
     shares  the networks of a step, which have their weights in ``network``'s; the loss is the mean of theirs
@@ -95,7 +96,7 @@ def train(
 
 
 def predict(network: WeightedNetwork, x: np.ndarray) -> np.ndarray:
-    """Probabilities (samples, classes) of a classifier, predicted numbers (samples, 1) of another network."""
+    """Probabilities (samples, classes) of a classifier, predicted numbers (samples, 1), or ``detection.decoded``."""
     with _torch() as (torch, device), torch.no_grad():
         weights, outputs = _tensors(torch, device, network), []
         for start in range(0, len(x), EVALUATED):
@@ -103,7 +104,8 @@ def predict(network: WeightedNetwork, x: np.ndarray) -> np.ndarray:
             output = _forward(torch, network, weights, some)
             if network.classifies:
                 output = output.softmax(dim=1)
-            outputs.append(output.cpu().numpy())
+            values = output.cpu().numpy()
+            outputs.append(detection.decoded(values, network.shape[1:]) if network.targets == "boxes" else values)
         return np.concatenate(outputs)
 
 
@@ -131,7 +133,7 @@ def gradients(network: WeightedNetwork, x: np.ndarray, y: np.ndarray | None = No
         matrices = [layer[0].requires_grad_() for layer in weights.values()]
         output = _forward(torch, network, weights, _laid_out(torch, x, device), None if y is None else NORM_MOMENTUM)
         targets = None if y is None else torch.tensor(y, device=device)
-        value = output.sum() if targets is None else _loss(torch, network.classifies, output, targets)
+        value = output.sum() if targets is None else _loss_of(torch, network, output, targets)
         gradients = torch.autograd.grad(value, matrices, allow_unused=True, materialize_grads=True)
         return {index: gradient.cpu().numpy() for index, gradient in zip(weights, gradients, strict=True)}
 
@@ -212,10 +214,10 @@ def _batch_loss(
 ) -> torch.Tensor:
     with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=recipe.bfloat16):
         output = _forward(torch, network, weights, batch.x, NORM_MOMENTUM).float()
-    loss = _loss(torch, network.classifies, output, batch.y, recipe.smoothing)
+    loss = _loss_of(torch, network, output, batch.y, recipe.smoothing)
     if batch.mixed is None:
         return loss
-    mixed = _loss(torch, network.classifies, output, batch.mixed, recipe.smoothing)
+    mixed = _loss_of(torch, network, output, batch.mixed, recipe.smoothing)
     return batch.share * loss + (1 - batch.share) * mixed
 
 
@@ -252,7 +254,7 @@ def _forward(
     momentum: float | None = None,
     values: dict[int, torch.Tensor] | None = None,
 ) -> torch.Tensor:
-    """Logits of a classifier, numbers of another network.
+    """Logits of a classifier, numbers of another network, maps (samples, outputs, rows, columns) of a detector.
 
     momentum  batches are normalized by themselves, as in training, and have this share in the running mean and variance
     values  gets what each block gives
@@ -277,6 +279,8 @@ def _forward(
     if not network.architecture.blocks:
         return bias.expand(len(x), -1)
     last = values[network.architecture.blocks[-1].index]
+    if network.targets == "boxes":
+        return functional.conv2d(last, weight[..., None, None], bias)
     return functional.linear(last if dense else last.mean(dim=(2, 3)), weight, bias)
 
 
@@ -309,6 +313,14 @@ def _convolved(
     if block.activation != "none":
         x = x.relu() if block.activation == "relu" else functional.hardsigmoid(x)
     return x if block.factor is None else x * values[block.factor]
+
+
+def _loss_of(
+    torch, network: WeightedNetwork, output: torch.Tensor, y: torch.Tensor, smoothing: float = 0.0
+) -> torch.Tensor:
+    if network.targets == "boxes":
+        return detection.loss(torch, output, y, network.shape[1:])
+    return _loss(torch, network.classifies, output, y, smoothing)
 
 
 def _loss(torch, classifies: bool, output: torch.Tensor, y: torch.Tensor, smoothing: float = 0.0) -> torch.Tensor:

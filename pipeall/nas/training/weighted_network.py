@@ -18,8 +18,9 @@ from ...errors import ArgumentError
 from ...files import write_whole
 from ...graph.builder import GraphBuilder
 from ...graph.ir import Graph, Tensor
-from ..datasets import DataSet
+from ..datasets import DataSet, Targets
 from ..spaces.genome import SOURCE, Architecture, Block, Convolution
+from . import detection
 
 FORMAT = "pipeall.nas-network/2"
 HEAD = -1  # index of the output layer among the weights
@@ -39,15 +40,20 @@ class WeightedNetwork:
 
     shape       of a sample
     outputs     of the head
-    classifies  whether it is a classifier; the softmax of the head's outputs is then its probabilities
+    targets     what it predicts: classes, of which the softmax of the head's outputs is the probabilities; a number; or
+                boxes, with a head on each cell (``detection``)
     weights     index of a block, or HEAD -> its weights and biases, float32
     """
 
     architecture: Architecture
     shape: tuple[int, ...]
     outputs: int
-    classifies: bool
+    targets: Targets
     weights: Mapping[int, LayerWeights]
+
+    @property
+    def classifies(self) -> bool:
+        return self.targets == "classes"
 
     @property
     def parameters(self) -> int:
@@ -77,8 +83,12 @@ def create(
 
     New weights are normal with variance 2 / fan-in, 1 / fan-in in the head: at the edge of chaos for ReLU, where the
     mean-field chi_1 is 1 (He et al. 2015, Schoenholz et al. 2017). They are a function of seed and block.
+
+    Raises ArgumentError for boxes and an architecture that is not "mobile".
     """
-    network = WeightedNetwork(architecture, data.shape, data.outputs, data.targets == "classes", {})
+    if data.targets == "boxes" and architecture.kind != "mobile":
+        raise ArgumentError(f"{data.name}: expected a mobile architecture for boxes, got {architecture.kind}")
+    network = WeightedNetwork(architecture, data.shape, data.outputs, data.targets, {})
     blocks, widths = architecture.blocks, network.widths()
     weights = {}
     for block in blocks:
@@ -86,6 +96,8 @@ def create(
         kernel = () if architecture.kind == "dense" else (block.kernel, block.kernel)
         weights[block.index] = _new(block, channels, kernel, seed)
     weights[HEAD] = _drawn((data.outputs, blocks[-1].neurons if blocks else 0), 1.0, seed, 0)
+    if data.targets == "boxes":
+        weights[HEAD][1][:] = detection.first_biases(data.outputs)
     if parent is not None:
         for block in blocks:
             _inherit(network, block, weights[block.index], parent)
@@ -129,8 +141,8 @@ def load(path: str | Path, data: DataSet) -> WeightedNetwork:
 def to_graph(network: WeightedNetwork, data: DataSet) -> Graph:
     """The network as a graph.
 
-    It reads raw features, or pictures divided by ``data.scale``. A classifier gives probabilities; another network
-    gives the predicted number in the unit of the data.
+    It reads raw features, or pictures divided by ``data.scale``. A classifier gives probabilities, a detector
+    ``detection.decoded``, which its metadata says; another network gives the predicted number in the unit of the data.
 
     Raises ModelError where a picture is too small for the poolings.
     """
@@ -190,7 +202,11 @@ class _NetworkBuilder(GraphBuilder):
     def __init__(self, network: WeightedNetwork, data: DataSet):
         self.network, self.data = network, data
         x = Tensor(INPUT, (1, *network.shape))
-        super().__init__(Graph(f"nas-{data.name}", (), {INPUT: x}, {}, (x,), ()))
+        said = {}
+        if network.targets == "boxes":
+            names = {label: str(label) for label in range(network.outputs - detection.EDGES)}
+            said = {"task": "detect", "names": repr(names)}
+        super().__init__(Graph(f"nas-{data.name}", (), {INPUT: x}, {}, (x,), (), metadata=said))
 
     def layer(self, name: str, layer: LayerWeights) -> tuple[str, str]:
         weight, bias = layer
@@ -237,6 +253,8 @@ class _NetworkBuilder(GraphBuilder):
 
     def finish(self, x: str | None) -> Graph:
         weight, bias = self.network.weights[HEAD]
+        if self.network.targets == "boxes":
+            return self.graph([self.boxes(x, weight, bias)])
         if x is None:  # a bias alone
             x, weight = INPUT, np.zeros((self.network.outputs, prod(self.network.shape)), np.float32)
         elif self.network.architecture.kind != "dense":
@@ -249,6 +267,16 @@ class _NetworkBuilder(GraphBuilder):
         if self.network.classifies:
             x = self.add("softmax", OUTPUT, [x])
         return self.graph([x])
+
+    def boxes(self, x: str, weight: np.ndarray, bias: np.ndarray) -> str:
+        field, outputs = self.tensors[x].shape[2:], self.network.outputs
+        matrix, middles = detection.mixing(self.network.shape[1:], field, outputs)
+        x = self.add("conv", "cells", [x, *self.layer("cells", (weight[..., None, None], bias))])
+        x = self.add("sigmoid", "shares", [x])
+        mixed = matrix[..., None, None], np.zeros(outputs)
+        x = self.add("conv", "boxes", [x, *self.layer("boxes", mixed)])
+        x = self.add("add", "placed", [x, self.constant("middles", middles)])
+        return self.add("reshape", OUTPUT, [x], shape=(1, outputs, field[0] * field[1]))
 
     def _on_raw_features(self, block: Block) -> LayerWeights:
         """The weights of a block that reads features, for features as they are instead of centred and scaled ones."""
