@@ -333,7 +333,7 @@ def test_a_search_of_mobile_networks(tmp_path):
     found = document("nas", "--data", "digits", *arguments.split(), "-o", tmp_path)
     assert found["search"]["training"]["recipe"] == {
         "batch": 16, "decay": 0.0005, "smoothing": 0.1, "crop": 1, "flip": True, "cutout": 2, "mixup": 0.2,
-        "bfloat16": False,
+        "bfloat16": False, "until": 0.0, "steady": False,
     }  # fmt: skip
     assert found["winner"]["fps"] > 200 and len(Candidate.from_code(found["winner"]["candidate"]).hyper) == HYPER_GENES
     assert load(tmp_path / "winner.onnx").inputs[0].shape == (1, 1, 8, 8)
