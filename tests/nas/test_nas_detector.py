@@ -21,6 +21,7 @@ from pipeall.nas.spaces.modern_space import ModernSpace
 from pipeall.nas.training import detection
 from pipeall.nas.training.augment import TrainingRecipe
 from pipeall.nas.training.detection import average_precision, decoded, found
+from pipeall.nas.training.fitness import deviations
 from pipeall.nas.training.weighted_network import create, to_graph
 
 torch = pytest.importorskip("torch", reason="needs pipeall[nas]")
@@ -188,6 +189,13 @@ def test_wrong_labels_and_moved_boxes_lower_it():
     assert average_precision(np.zeros((20, 6, 16), np.float32), y) == 0
 
 
+def test_deviations_are_of_each_picture_with_boxes(data):
+    y = squares(6, 8)[1]
+    said, y[2] = y.copy(), digit_boxes.NO_BOX
+    said[0, :, 0] = np.where(said[0, :, 0] >= 0, 1 - said[0, :, 0], -1)
+    assert deviations(data, output_of(said, 2), y).tolist() == [1, 0, 0, 0, 0]
+
+
 # ---- the loss ----
 
 
@@ -295,11 +303,12 @@ def test_decoded_boxes_are_distances_from_the_middle_of_a_cell():
 
 
 def test_a_search_of_detectors(tmp_path, file, data):
+    pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
     arguments = (
         "--widths 4,6,8,12 --stages 2 --kernels 3 --blocks residual --cycles 1,1,2 --lr 0.03,0.03,0.03 --batch 8 "
         "--population 2 --generations 1 --guided 0 --budget 2 --start random --board rpi5 --min-fps 100"
     )
-    found_by = document("nas", "--data", file, *arguments.split(), "-o", tmp_path / "out")
+    found_by = document("nas", "--data", file, *arguments.split(), "--plot", "-o", tmp_path / "out")
     score = found_by["winner"]
     assert score["fps"] > 100 and score["error"] == pytest.approx(1 - found_by["accuracy"]["judged"])
     assert len((tmp_path / "out" / "history.jsonl").read_text().splitlines()) >= 3

@@ -17,6 +17,7 @@ from ...nas.training.training_loop import predict
 from ..figures import blank, save
 
 INCHES = (13.0, 4.6)
+MEAN = "mean absolute error per output"
 SMALL = 8  # of ticks, labels and legends, in points
 COLOURS = {"best": "#2f6f9f", "mean": "#9aa5b1", "other": "#e0a458"}
 
@@ -36,16 +37,17 @@ def draw_search(
     data = training.load()
     shown = {"winner": archive.best.candidate, "best of generation 0": generations[0].best.candidate}
     outputs = {title: predict(training.result(candidate), data.test.x) for title, candidate in shown.items()}
-    draw_deviations(middle, {title: deviations(data, output, data.test.y) for title, output in outputs.items()})
+    curves = {title: deviations(data, output, data.test.y) for title, output in outputs.items()}
+    draw_deviations(middle, curves, "1 - mAP of a picture" if data.targets == "boxes" else MEAN)
     _trade(right, archive, beside)
     save(drawn, path)
 
 
-def draw_deviations(axes: Any, curves: Mapping[str, np.ndarray]) -> None:
+def draw_deviations(axes: Any, curves: Mapping[str, np.ndarray], unit: str = MEAN) -> None:
     """Sorted deviations of samples from the truth, one curve for each network."""
     for title, values in curves.items():
         axes.plot(np.linspace(0, 1, len(values)), np.sort(values), label=title)
-    _label(axes, "Deviation from the truth (figs. 5, 6)", "share of the test samples", "mean absolute error per output")
+    _label(axes, "Deviation from the truth (figs. 5, 6)", "share of the test samples", unit)
     _legend(axes)
 
 
@@ -85,7 +87,7 @@ def _trade(axes: Any, archive: Archive, beside: Mapping[str, Baseline]) -> None:
             front.append((cost, error))
             least = error
     axes.plot(*zip(*front, strict=True), "o-", markersize=4, color=COLOURS["best"], label="Pareto front")
-    for (name, figures), dash in zip(beside.items(), ("--", ":"), strict=True):
+    for (name, figures), dash in zip(beside.items(), ("--", ":"), strict=False):
         axes.axhline(figures.error, linestyle=dash, color=COLOURS["other"], label=name)
     _label(
         axes,

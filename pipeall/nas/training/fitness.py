@@ -60,8 +60,11 @@ def deviations(data: DataSet, output: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The mean absolute error per output of each sample, float64.
 
     For classes: of the probabilities (samples, classes) against a one-hot target. For numbers: as a share of the range
-    of the targets.
+    of the targets. For boxes: 1 - mean average precision of each picture that has boxes.
     """
+    if data.targets == "boxes":
+        pairs = ((output[i : i + 1], y[i : i + 1]) for i in np.flatnonzero((y[..., 0] >= 0).any(1)))
+        return np.array([1 - average_precision(*pair) for pair in pairs])
     if data.targets == "numbers":
         return np.abs(output[:, 0] - y).astype(np.float64)
     right = output[np.arange(len(y)), y]
