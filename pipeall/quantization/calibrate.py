@@ -70,13 +70,30 @@ def _of_pictures(graph: Graph, pictures: Iterable[np.ndarray], input: Picture) -
         return [{tensor.name: np.array(engine(picture))} for picture in pictures]
 
 
-def with_mirrored(graph: Graph, samples: list[Arrays], enough: int) -> list[Arrays]:
-    """A detector's samples, and the same from right to left where there are fewer than enough of them."""
-    (tensor,) = graph.inputs
-    width = 3 if tensor.shape[1] <= 3 else 2  # (1, channels, H, W) or (1, H, W, channels)
+def more_pictures(graph: Graph, samples: list[Arrays], enough: int) -> list[Arrays]:
+    """A detector's samples. Where there are fewer than enough: these, the same from right to left, and all of them at
+    half the size, four to a picture, so that there are small objects too."""
     if len(samples) >= enough:
         return samples
-    return samples + [{name: np.flip(x, width).copy() for name, x in sample.items()} for sample in samples]
+    (tensor,) = graph.inputs
+    height = 2 if tensor.shape[1] <= 3 else 1  # the axis: (1, channels, H, W) or (1, H, W, channels)
+    every = [sample[tensor.name] for sample in samples]
+    every += [np.flip(x, height + 1).copy() for x in every]
+    count = len(every) // 4
+    every += [_four(every[first::count][:4], height) for first in range(count)]
+    return [{tensor.name: x} for x in every]
+
+
+def _four(pictures: Sequence[np.ndarray], height: int) -> np.ndarray:
+    """A picture of four at half the size; a last row or column of an odd number is 0."""
+    made = np.zeros_like(pictures[0])
+    rows, columns = (size // 2 for size in made.shape[height : height + 2])
+    views = [np.moveaxis(x, (height, height + 1), (0, 1)) for x in (made, *pictures)]
+    for number, x in enumerate(views[1:]):
+        corners = [x[i : 2 * rows : 2, j : 2 * columns : 2] for i in (0, 1) for j in (0, 1)]
+        top, left = number // 2 * rows, number % 2 * columns
+        views[0][top : top + rows, left : left + columns] = np.mean(corners, 0)
+    return made
 
 
 def outputs_of(graph: Graph, samples: Sequence[Arrays], what: str, progress: Progress) -> Iterator[Arrays]:

@@ -20,7 +20,7 @@ from ..journal import Journal
 from ..picture import Picture
 from ..progress import Progress, silent
 from ..tasks import Task
-from .calibrate import Arrays, samples_of, with_logits, with_mirrored
+from .calibrate import Arrays, more_pictures, samples_of, with_logits
 from .calibration_run import CalibrationRun, Reference, open_journal
 from .compare import agreement_of
 from .config import QuantConfig
@@ -155,7 +155,7 @@ def quantize(
     kept = None if journal is None else open_journal(journal, graph, arrays, options)
     agreement = agreement_of(graph, task)
     judged_by_boxes = agreement is not None and agreement.differ is not None
-    more = with_mirrored(graph, arrays, TRIED) if judged_by_boxes else arrays
+    more = more_pictures(graph, arrays, TRIED) if judged_by_boxes else arrays
     run = CalibrationRun(more, progress or silent, kept)
     plain = split_residuals(graph)
     groups = layers_with_activations(plain)

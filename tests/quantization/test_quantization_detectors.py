@@ -8,7 +8,7 @@ from graphs import Net, frames
 
 from pipeall import quantize, tasks
 from pipeall.graph.ops import run_graph
-from pipeall.quantization.calibrate import with_logits, with_mirrored
+from pipeall.quantization.calibrate import more_pictures, with_logits
 from pipeall.quantization.calibration_run import CalibrationRun, Reference
 from pipeall.quantization.compare import FAINT, LITTLE, SAME, agreement_of, compare
 from pipeall.quantization.keep_boxes import SHARE, keep_boxes
@@ -101,16 +101,32 @@ def test_how_boxes_differ(one, other, expected):
     assert made.loss == pytest.approx(made.error * (LITTLE + made.boxes.share))
 
 
-@pytest.mark.parametrize(("shape", "width"), [((1, 3, 4, 6), 3), ((1, 4, 6, 3), 2)])
-def test_few_photos_are_mirrored(shape, width):
+@pytest.mark.parametrize(("shape", "width"), [((1, 3, 5, 6), 3), ((1, 5, 6, 3), 2)])
+def test_few_photos_become_more(shape, width):
+    """Mirrored, and four to a picture: the means of 2 x 2 pixels, no row of an odd number."""
     net = Net(shape)
     graph = net.graph(net.op("sigmoid", "x0"))
-    (photo,) = frames(graph, 1)
-    samples = [{"x0": photo}]
-    assert with_mirrored(graph, samples, 1) == samples
-    first, second = with_mirrored(graph, samples, 2)
-    assert first is samples[0] and second["x0"].flags.c_contiguous
-    np.testing.assert_array_equal(second["x0"], np.flip(photo, width))
+    samples = [{"x0": photo} for photo in frames(graph, 4)]
+    assert more_pictures(graph, samples, 4) == samples
+    made = [sample["x0"] for sample in more_pictures(graph, samples, 5)]
+    assert len(made) == 10 and all(x.flags.c_contiguous and x.dtype == np.float32 for x in made)
+    for sample, first, second in zip(samples, made, made[4:], strict=False):
+        np.testing.assert_array_equal(first, sample["x0"])
+        np.testing.assert_array_equal(second, np.flip(first, width))
+    for number, x in enumerate(made[8:]):
+        x, *parts = (np.moveaxis(y, 1, 3) if width == 3 else y for y in (x, *made[number:8:2]))
+        for (row, column), part in zip(((0, 0), (0, 1), (1, 0), (1, 1)), parts, strict=True):
+            half = part[:, :4].reshape(1, 2, 2, 3, 2, 3).mean((2, 4), dtype=np.float64)
+            found = x[:, 2 * row : 2 * row + 2, 3 * column : 3 * column + 3]
+            np.testing.assert_allclose(found, half, atol=4e-7)  # of values up to 4, four roundings to 24 bits
+        assert not x[:, 4:].any()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_fewer_photos_than_a_picture_has(count):
+    net = Net((1, 3, 4, 4))
+    graph = net.graph(net.op("sigmoid", "x0"))
+    assert len(more_pictures(graph, [{"x0": x} for x in frames(graph, count)], 5)) == 2 * count + count // 2
 
 
 def test_answers_lie_ahead_of_a_choice():
