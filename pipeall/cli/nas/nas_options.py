@@ -207,7 +207,8 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
         raise ArgumentError(f"--crop, --flip, --cutout: expected pictures, {data.name} has {data.shape}")
     space = _space(data, options)
     if data.targets == "boxes" and (wrong := _some(options, *NOT_OF_BOXES)):
-        raise ArgumentError(f"--{next(iter(wrong))}: expected classes or numbers, {data.name} has boxes")
+        option = {"smoothing": "label-smoothing"}.get(first := next(iter(wrong)), first)
+        raise ArgumentError(f"--{option}: expected classes or numbers, {data.name} has boxes")
     _check_training(options, space)
     if "pretrained" in options:
         load(options["pretrained"])  # reported at once if it cannot be read, not in the first training
