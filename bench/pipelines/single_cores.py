@@ -5,7 +5,8 @@
 Five networks of the zoo and six detectors in each precision that the board has prices of. Copies: the faster of one
 core and of two cores each. Stages: the fastest pipeline of single cores, with cuts that may float. All are simulated:
 frames a second at full load, and the median latency of a frame without queueing; memory by the kernels of this machine.
-8 bits are quantized on noise, which makes no difference to times. The YOLO networks have the layers of the published
+8 bits are quantized on noise, where up to a tenth of a detector's multiply-accumulates stay floats for the boxes that
+it finds in it, as they do on photos. The YOLO networks have the layers of the published
 ones and random weights, which needs torch. Records go to a file for each board.
 """
 
