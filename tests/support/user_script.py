@@ -55,6 +55,12 @@ def run(graph: pipeall.Graph, plan: pipeall.Plan, frames: list[Array]) -> float:
         return stats.fps + engine.stats().latency_p50_ms
 
 
+def pruned(graph: pipeall.Graph, photos: list[Array]) -> float:
+    made: pipeall.Pruned = pipeall.prune(graph, photos, sparsity=0.5)
+    made.save("pruned.onnx")
+    return made.report.zeros
+
+
 def quantized(graph: pipeall.Graph, photos: list[Array]) -> pipeall.Graph:
     made: pipeall.Quantized = pipeall.quantize(
         graph, photos, method="auto", max_drop=0.01, layers=True, journal="net.journal"
