@@ -177,7 +177,7 @@ def test_numbers_and_no_board(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--data", "nowhere.npz"], "expected digits or a file ending in"),
+        (["--data", "nowhere.npz"], "expected digits, digit-boxes or a file ending in"),
         (["--data", "digits", "--target-fps", "5"], "expected --board beside"),
         (["--data", "digits", "--min-fps", "5"], "expected --board beside"),
         ([*ARGUMENTS[1:], "--board", "rpi5", "--min-fps", "1e9"], "none of 4 networks can be trained"),
