@@ -98,7 +98,7 @@ def test_as_many_classes_as_the_paper_has(tmp_path):
         ("a.txt", b"no tab", "line 1: expected LABEL, a tab"),
         ("a.txt", b"\xff\tx", "expected UTF-8"),
         ("a.txt", b"", "expected lines of LABEL"),
-        ("a.pkl", b"", "expected digits or a file ending in"),
+        ("a.pkl", b"", "expected digits, digit-boxes or a file ending in"),
     ],
 )
 def test_files_that_are_no_data(tmp_path, name, content, message):
