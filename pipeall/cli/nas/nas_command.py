@@ -44,7 +44,7 @@ HISTORY, NETWORKS, MODEL, PLAN, PLOT = "history.jsonl", "networks", "winner.onnx
     "data_name",
     required=True,
     shell_complete=complete.files(".npz", ".csv", ".json", ".txt", ".gz", names=("digits", "digit-boxes")),
-    help="digits, digit-boxes, or a .npz, .csv, .json or .txt file (.gz too).",
+    help="digits, digit-boxes, or .npz, .csv, .json, .txt.",
 )
 @click.option(
     "-o",
