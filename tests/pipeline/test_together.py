@@ -39,6 +39,7 @@ def test_plans_say_how_many_frames_a_stage_takes(text, batches):
         ("B*5", "at most 4 frames together on a big"),
         ("G*2", "a frame at a time on a gpu"),
         ("B*0", "expected big"),
+        ("L-Bx2@fp16*2:3", r"'Bx2@fp16\*2': expected the precision first, as B@fp16x2\*2"),
         ("B*2-B:3", "another component behind big"),
         ("B*2-L:3~4", "no floating cut beside a stage that takes frames together"),
         ("L-B*2:3~4", "no floating cut beside a stage that takes frames together"),

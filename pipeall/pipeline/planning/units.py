@@ -116,7 +116,11 @@ class Unit(str):
         """
         if isinstance(word, Unit):
             return word
-        match = re.fullmatch(r"(.+?)(?:x([1-9][0-9]{0,3}))?(?:\*([1-9]))?", text("unit", word).strip().lower())
+        word = text("unit", word).strip()
+        if swapped := re.fullmatch(r"([a-z]+[0-9]*)(x[0-9]+)(@[a-z0-9]+)(.*)", word, re.IGNORECASE):
+            component, cores, precision, rest = swapped.groups()
+            raise ArgumentError(f"unit {word!r}: expected the precision first, as {component}{precision}{cores}{rest}")
+        match = re.fullmatch(r"(.+?)(?:x([1-9][0-9]{0,3}))?(?:\*([1-9]))?", word.lower())
         whole = cls.parse_whole(match[1] if match else word)
         cores, batch = (match[2] and int(match[2]), int(match[3] or 1)) if match else (None, 1)
         traits, kind = traits_of(whole.component), re.match("[a-z]+", whole)[0]
