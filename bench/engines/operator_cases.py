@@ -76,8 +76,7 @@ def small() -> dict[str, onnx.ModelProto]:
         "small-conv-8x8": one("Conv", (1, 1, 8, 8), {"w": random.standard_normal((2, 1, 3, 3)).astype(np.float32)}),
         "small-chain-10": chain(10, 16, lambda x, y, i: helper.make_node(steps[i], [x], [y]), {}),
         "small-perceptron-8": chain(
-            16, 16,
-            lambda x, y, i: helper.make_node("Relu", [x], [y]) if i % 2 else helper.make_node("MatMul", [x, f"w{i // 2}"], [y]),
+            16, 16, lambda x, y, i: helper.make_node(*(("Relu", [x]) if i % 2 else ("MatMul", [x, f"w{i // 2}"])), [y]),
             layers,
         ),
     }  # fmt: skip
@@ -93,10 +92,10 @@ def cases() -> dict[str, onnx.ModelProto]:
             for name, sizes in POOLS.items():
                 made[f"{kind.lower()}-{channels}-{name}"] = pool(kind, channels, *sizes)
     made |= small()
-    for rows, columns in ((100, 100), (600, 640), (1024, 1024)):
+    for shape in ((100, 100), (600, 640), (1024, 1024)):
         for axis in (0, 1):
-            at = random.integers(0, (rows, columns)[axis], (rows, columns))
-            made[f"gatherelements-{rows}x{columns}-{axis}"] = one("GatherElements", (rows, columns), {"i": at}, axis=axis)
+            at = random.integers(0, shape[axis], shape)
+            made[f"gatherelements-{shape[0]}x{shape[1]}-{axis}"] = one("GatherElements", shape, {"i": at}, axis=axis)
     for mode in ("reflect", "edge", "constant"):
         made[f"pad-{mode}-3x224x224"] = one("Pad", (1, 3, 224, 224), {"p": np.array([0, 0, 3, 3] * 2)}, mode=mode)
         made[f"pad-{mode}-64x56x56"] = one("Pad", (1, 64, 56, 56), {"p": np.array([0, 0, 1, 1] * 2)}, mode=mode)

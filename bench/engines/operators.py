@@ -3,11 +3,11 @@
     pip install onnxruntime
     python -m bench.engines.operators [FILE.onnx | FOLDER ...] [--rounds 15] [--cases lstm,gru] [--json FILE]
 
-Without files: those of strangers' complaints in the test data, and the graphs of ``operator_cases``. A file's inputs come
-from the .npz beside it (in0, in1...), else they are noise. Both engines live in one process, with one thread each. A turn
-calls one of them for about TURN_MS; what counts is the CPU time of a call, Python's part of it included, which other
-programs on the machine lengthen little. The ratio is the median over the rounds, with its quartiles. A word after a graph's
-name says its shape. "difference" is the largest by the largest value.
+Without files: the slow ones of the test data, and the graphs of ``operator_cases``. A file's inputs come from the
+.npz beside it (in0, in1...), else they are noise. Both engines live in one process, with one thread each. A turn calls
+one of them for about TURN_MS. What counts is the CPU time of a call, Python's part of it included: other programs on
+the machine lengthen it little. The ratio is the median over the rounds, with its quartiles; the difference is relative
+to the largest value.
 """
 
 import os
@@ -96,7 +96,8 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
     ):
         if not options.files:
-            files = [path for path in sorted((DATA / "strangers" / "slow").glob("*.onnx")) if path.stem.startswith(wanted)]
+            slow = sorted((DATA / "strangers" / "slow").glob("*.onnx"))
+            files = [path for path in slow if path.stem.startswith(wanted)]
             for name, model in cases().items():
                 if name.startswith(wanted):
                     onnx.save(model, path := Path(folder, f"{name}.onnx"))

@@ -64,6 +64,8 @@ def test_blocks_of_steps_and_shared_products(op):
     table = TABLES[list(TABLES)[-1]]
     check(op, operands(op, 300, 1, 5, 8, 1), attrs_of(op, 8), table, constants=(1, 2, 3))
     check(op, operands(op, 9, 100, 5, 8, 2), attrs_of(op, 8, "bidirectional"), table, constants=(1, 2, 3))
+    for batch in (3, 4, 7):  # some for each thread; as many as one tile of the smaller kernel has, and more
+        check(op, operands(op, 3, batch, 5, 19, 1), attrs_of(op, 19), table, constants=(1, 2, 3))
     hidden = 260
     arrays = operands(op, 4, 1, 20, hidden, 1)
     arrays[2] *= 0.2  # or a sum of so many grows beyond what activations tell apart

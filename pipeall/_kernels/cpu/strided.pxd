@@ -263,10 +263,15 @@ cdef extern from "drivers/recurrent.h" nogil:
         pa_function function[2][3]
         float clip
         const pa_kernel_row *gemm
-        const pa_kernel_row *gemv_t
+        const pa_kernel_row *gemv
         const pa_kernel_row *unary
+        const float *packed
+        const pa_kernel_row *input
+        const pa_kernel_row *state
         int64_t scratch_bytes
     void pa_recurrent_plan(pa_recurrent_op *, int threads)
+    int64_t pa_recurrent_packed_floats(const pa_recurrent_op *)
+    void pa_recurrent_pack(const pa_recurrent_op *, void *const *, float *)
     void pa_recurrent_step(const void *, void *const *, void *, pa_team *)
 
 

@@ -83,7 +83,7 @@ cdef object use_weights(CpuProgram self, step, shaped, pa_conv_op *op, algorithm
            op.tap_rows if op.kernel.kr > 1 else 0)
     weights = self.packed.get(key)
     if weights is None:
-        weights = PackedWeights(step)
+        weights = PackedWeights(step.weight, step.bias)
         pack_weights(self, shaped, op, algorithm, pixels, weights)
         self.packed[key] = weights  # whole, where another thread may find it
     self.keep.append(weights)
@@ -97,8 +97,8 @@ class PackedWeights:
     """What steps of the same weights share, the images of a batch or the tiles of an image: packed ``panels``, or what an
     algorithm made of them, then without the panels, ``transformed``. Keeps the step's arrays, whose identity is the key."""
 
-    def __init__(self, step):
-        self.source = step.weight, step.bias
+    def __init__(self, *arrays):
+        self.source = arrays
         self.panels = self.bias = self.zero = self.transformed = None
 
 
@@ -156,7 +156,7 @@ cdef int add_sparse(CpuProgram self, step) except -1:
     key = (place_of(step.weight), place_of(step.bias), SPARSE, <uintptr_t>row)
     weights = self.packed.get(key)
     if weights is None:
-        weights = PackedWeights(step)
+        weights = PackedWeights(step.weight, step.bias)
         shape = (step.dst.c, step.src[0].c, 1, 1)
         weight = packable(step.weight, shape, f"step {step.node}: weight")
         bias = packable(step.bias, (step.dst.c,), f"step {step.node}: bias")
@@ -256,7 +256,7 @@ cdef add_depthwise(CpuProgram self, step):
     key = (place_of(step.weight), place_of(step.bias), "direct", <uintptr_t>row, op.groups)
     weights = self.packed.get(key)
     if weights is None:
-        weights = PackedWeights(step)
+        weights = PackedWeights(step.weight, step.bias)
         weight = packable(step.weight, shape, f"step {step.node}: weight")
         bias = packable(step.bias, (op.dst.c,), f"step {step.node}: bias")
         weights.panels = self.bytes_of(pa_depthwise_packed_bytes(op))

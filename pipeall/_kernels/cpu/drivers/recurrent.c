@@ -1,16 +1,18 @@
-/* The products of x with W are made for a block of steps at once, as one GEMM that starts from the biases; R times the
- * state, a matrix and a vector, is what each step has to wait for. Sequences of a batch, and the two directions, go their
- * own ways: each is one chunk, unless there is only one, whose products a team then shares.
+/* Both products are GEMMs on packed panels. That of x with W is made for a block of steps at once; that of the state with R,
+ * a row for each sequence, is what each step has to wait for. Sequences of a batch are rows of one product, or divided
+ * among the threads; the two directions go their own ways. A unit is one chunk, unless there is only one, whose products a
+ * team then shares.
  * Bound: the cache that R streams from in every step; beyond it the memory. */
-#include "recurrent.h"
-
 #include <math.h>
 
-#include "parallel_for.h"
-#include "matmul.h"
+#include "index.h"
+#include "panels.h"
+#include "recurrent_cells.h"
 
 enum {
     BLOCK_ROWS = 256,    /* steps times sequences of a block */
+    ROWS = 96,           /* of a product at a time */
+    MR_MAX = 12,         /* of the kernels */
     SHARED_WORK = 65536, /* multiply-adds of a matrix that a team shares: tens of microseconds */
 };
 
@@ -21,140 +23,167 @@ static int64_t hidden(const pa_recurrent_op *p) { return p->r.size[2]; }
 static int64_t directions(const pa_recurrent_op *p) { return p->r.size[0]; }
 static int64_t gate_rows(const pa_recurrent_op *p) { return p->gates * hidden(p); }
 
+/* Rows of R whose products a step begins with; those behind them, of a GRU, come later. */
+static int64_t first_rows(const pa_recurrent_op *p) { return (p->cell == PA_GRU ? 2 : p->gates) * hidden(p); }
+
+/* ---- weights ---- */
+
+static int64_t panel_floats(const pa_kernel_row *kernel, int64_t columns, int64_t k) {
+    return round_up(round_up(columns, kernel->nr) * k, LINE);
+}
+
+static int64_t direction_floats(const pa_recurrent_op *p) {
+    return p->later + panel_floats(p->state, gate_rows(p) - first_rows(p), hidden(p));
+}
+
+int64_t pa_recurrent_packed_floats(const pa_recurrent_op *p) { return directions(p) * direction_floats(p); }
+
+void pa_recurrent_pack(const pa_recurrent_op *p, void *const *bases, float *to) {
+    const int64_t h = hidden(p), g = gate_rows(p), first = first_rows(p);
+    for (int64_t d = 0; d < directions(p); d++, to += direction_floats(p)) {
+        const float *w = f32_of(&p->w, bases) + d * p->w.stride[0], *r = f32_of(&p->r, bases) + d * p->r.stride[0];
+        pack_panels(w, p->w.stride[2], p->w.stride[1], inputs(p), g, 1, to, p->input->nr);
+        pack_panels(r, p->r.stride[2], p->r.stride[1], h, first, 1, to + p->now, p->state->nr);
+        pack_panels(r + first * p->r.stride[1], p->r.stride[2], p->r.stride[1], h, g - first, 1, to + p->later, p->state->nr);
+    }
+}
+
+/* The kernels are chosen by sizes alone: no bit depends on the threads. */
 void pa_recurrent_plan(pa_recurrent_op *p, int threads) {
     const int64_t d = directions(p), n = batch(p), h = hidden(p), g = gate_rows(p);
     p->block = min64(times(p), max64(BLOCK_ROWS / n, 1));
+    p->groups = threads > d ? min64(n, ceil_div(threads, d)) : 1;
     p->copies_x = p->x.stride[2] != 1 || (n > 1 && p->x.stride[0] != n * p->x.stride[1]);
-    p->copies_r = p->r.stride[2] != 1;
-    p->unit_floats = round_up(2 * h, 16);
-    int64_t end = threads * (int64_t)PA_MATMUL_SCRATCH;
+    p->input = times(p) * n <= PA_GEMV_ROWS ? p->gemv : p->gemm;
+    p->state = n <= PA_GEMV_ROWS ? p->gemv : p->gemm;
+    p->now = panel_floats(p->input, g, inputs(p));
+    p->later = p->now + panel_floats(p->state, first_rows(p), h);
+    p->bias_floats = round_up(g, p->input->nr) + round_up(h, p->state->nr);
+    int64_t end = 0;
     const struct { int64_t *begin, floats; } parts[] = {
-        {&p->bias, d * 2 * g},
+        {&p->bias, d * p->bias_floats},
         {&p->peepholes, p->cell == PA_LSTM ? d * 3 * h : 0},
         {&p->rows, p->copies_x ? p->block * n * inputs(p) : 0},
         {&p->gated, d * p->block * n * g},
-        {&p->matrix, p->copies_r ? d * g * h : 0},
-        {&p->states, d * n * 2 * h},
-        {&p->unit, d * n * p->unit_floats},
+        {&p->matrices, p->packed ? 0 : pa_recurrent_packed_floats(p)},
+        {&p->states, d * n * h},
+        {&p->memories, p->cell == PA_LSTM ? d * n * h : 0},
+        {&p->spare, d * n * h},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         *parts[i].begin = end;
-        end += round_up(parts[i].floats, 16);
+        end += round_up(parts[i].floats, LINE);
     }
     p->scratch_bytes = round_up(ceil_div(end * (int64_t)sizeof(float), threads), 64);
 }
 
-/* ---- activations ---- */
+/* ---- products ---- */
 
-#define EACH(formula)                        \
-    for (int64_t i = 0; i < n; i++) {        \
-        const float x = v[i];                \
-        v[i] = formula;                      \
-    }                                        \
-    break
+/* c = a times panels, plus bias, or plus what c holds where that is NULL; rows of a and c lie so many floats apart. */
+typedef struct product {
+    const pa_kernel_row *kernel;
+    int64_t rows, k, columns, a_row, c_row, chunk; /* chunk: columns that a thread does at a time */
+    const float *a, *panels, *bias;
+    float *c;
+} product;
 
-static float unit_clamp(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
-
-static void clip(const pa_recurrent_op *p, int64_t n, float *v) {
-    const float most = p->clip;
-    if (most < INFINITY)
-        for (int64_t i = 0; i < n; i++) v[i] = v[i] > most ? most : v[i] < -most ? -most : v[i];
-}
-
-/* In place. */
-static void activate(const pa_recurrent_op *p, const pa_function *f, int64_t n, float *v) {
-    const float alpha = f->alpha, beta = f->beta;
-    switch (f->code) {
-    case PA_SIGMOID: PA_FUNCTION(unary, f32, p->unary)(PA_UNARY_sigmoid, n, v, v, 0, 0); break;
-    case PA_TANH: PA_FUNCTION(unary, f32, p->unary)(PA_UNARY_tanh, n, v, v, 0, 0); break;
-    case PA_RELU: EACH(x < 0 ? 0 : x);
-    case PA_AFFINE: EACH(alpha * x + beta);
-    case PA_LEAKYRELU: EACH(x < 0 ? alpha * x : x);
-    case PA_THRESHOLDEDRELU: EACH(x > alpha ? x : 0);
-    case PA_SCALEDTANH: EACH(alpha * tanhf(beta * x));
-    case PA_HARDSIGMOID: EACH(unit_clamp(alpha * x + beta));
-    case PA_ELU: EACH(x < 0 ? alpha * expm1f(x) : x);
-    case PA_SOFTSIGN: EACH(x / (1 + fabsf(x)));
-    case PA_SOFTPLUS: EACH(x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x)));
+static void product_chunk(const void *arg, int64_t chunk, int thread) {
+    (void)thread;
+    const product *p = arg;
+    const int64_t first = chunk * p->chunk, nr = p->kernel->nr;
+    const pa_panels panels = {p->kernel, min64(p->chunk, p->columns - first), nr * p->k, nr, PA_GEMV_BLOCK};
+    const float *pointers[ROWS + MR_MAX], *b = p->panels + first * p->k;
+    for (int64_t row = 0; row < p->rows; row += ROWS) {
+        const pa_tiling tiling = pa_tiling_of(min64(ROWS, p->rows - row), p->kernel->mr);
+        pa_point_rows(pointers, &tiling, p->kernel->mr, p->a + row * p->a_row, p->a_row * (int64_t)sizeof(float));
+        pa_gemm_f32_panels(&panels, &(pa_gemm_args){
+            .taps = 1,
+            .tiling = tiling,
+            .k = p->k,
+            .a_step = p->kernel->mr,
+            .a = pointers,
+            .b = b,
+            .bias = p->bias ? p->bias + first : NULL,
+            .next = b,
+            .c = p->c + row * p->c_row + first,
+            .c_stride = p->c_row,
+            .lo = -INFINITY,
+            .hi = INFINITY,
+        });
     }
 }
 
-/* ---- steps of one sequence in one direction ---- */
+/* team: that shares it, or NULL */
+static void multiply(product p, pa_team *team) {
+    const int64_t parts = team ? 2 * pa_team_size(team) : 1;
+    p.chunk = round_up(ceil_div(p.columns, parts), p.kernel->nr);
+    if (team)
+        pa_team_run(team, product_chunk, &p, ceil_div(p.columns, p.chunk));
+    else
+        product_chunk(&p, 0, 0);
+}
 
-typedef struct sequence {
+/* ---- steps of some sequences in one direction ---- */
+
+typedef struct sequences {
     const pa_recurrent_op *op;
     pa_team *team; /* that shares products, or NULL */
-    const pa_function *function;
-    const float *r, *later_bias, *peepholes; /* later_bias: of R, where it is not in the gates yet */
-    int64_t r_stride;
-    float *h, *c, *spare;
-} sequence;
+    const float *now, *later, *later_bias; /* panels of R; the bias that is not in the gates yet */
+    pa_cells rows;
+} sequences;
 
-/* y = bias + rows [first, first + rows) of R times x; y may be bias */
-static void remember(const sequence *s, int64_t first, int64_t rows, const float *x, const float *bias, float *y) {
-    const pa_gemv_t_args args = {
-        .rows = rows,
-        .columns = hidden(s->op),
-        .a_stride = s->r_stride,
-        .a = s->r + first * s->r_stride,
-        .x = x,
+/* The first rows of R times the state, to the gates. */
+static void remember(const sequences *s, float *gates) {
+    const pa_recurrent_op *p = s->op;
+    const int64_t h = hidden(p);
+    multiply((product){
+        .kernel = p->state,
+        .rows = s->rows.count,
+        .k = h,
+        .columns = first_rows(p),
+        .a_row = h,
+        .c_row = gate_rows(p),
+        .a = s->rows.h,
+        .panels = s->now,
+        .c = gates,
+    }, s->team);
+}
+
+/* The others times `a`. */
+static void remember_later(const sequences *s, const float *a, const float *bias, float *to, int64_t to_row) {
+    const int64_t h = hidden(s->op);
+    multiply((product){
+        .kernel = s->op->state,
+        .rows = s->rows.count,
+        .k = h,
+        .columns = h,
+        .a_row = h,
+        .c_row = to_row,
+        .a = a,
+        .panels = s->later,
         .bias = bias,
-        .y = y,
-    };
-    if (s->team)
-        pa_gemv_t(s->op->gemv_t, &args, s->team);
-    else
-        PA_FUNCTION(gemv_t, f32, s->op->gemv_t)(&args);
+        .c = to,
+    }, s->team);
 }
 
-static void lstm_step(const sequence *s, float *gates) {
-    const pa_recurrent_op *p = s->op;
-    const int64_t n = hidden(p);
-    float *in = gates, *out = gates + n, *forget = gates + 2 * n, *cell = gates + 3 * n, *c = s->c;
-    const float *p_in = s->peepholes, *p_out = p_in + n, *p_forget = p_in + 2 * n;
-    remember(s, 0, 4 * n, s->h, gates, gates);
-    for (int64_t i = 0; i < n; i++) in[i] += p_in[i] * c[i], forget[i] += p_forget[i] * c[i];
-    clip(p, n, in);
-    clip(p, 2 * n, forget); /* and the cell behind it; `out` has yet to see the new cells */
-    activate(p, &s->function[0], n, in);
-    activate(p, &s->function[1], n, cell);
-    if (p->option)
-        for (int64_t i = 0; i < n; i++) forget[i] = 1 - in[i];
-    else
-        activate(p, &s->function[0], n, forget);
-    for (int64_t i = 0; i < n; i++) c[i] = forget[i] * c[i] + in[i] * cell[i], out[i] += p_out[i] * c[i];
-    clip(p, n, out);
-    activate(p, &s->function[0], n, out);
-    memcpy(s->spare, c, (size_t)n * sizeof(float));
-    activate(p, &s->function[2], n, s->spare);
-    for (int64_t i = 0; i < n; i++) s->h[i] = out[i] * s->spare[i];
+static void lstm_step(const sequences *s, float *gates) {
+    remember(s, gates);
+    pa_lstm_cells(&s->rows, gates);
 }
 
-static void gru_step(const sequence *s, float *gates) {
-    const pa_recurrent_op *p = s->op;
-    const int64_t n = hidden(p);
-    float *update = gates, *reset = gates + n, *next = gates + 2 * n, *past = s->spare;
-    remember(s, 0, 2 * n, s->h, gates, gates);
-    clip(p, 2 * n, gates);
-    activate(p, &s->function[0], 2 * n, gates);
-    if (p->option) {
-        remember(s, 2 * n, n, s->h, s->later_bias, past);
-        for (int64_t i = 0; i < n; i++) next[i] += reset[i] * past[i];
-    } else {
-        for (int64_t i = 0; i < n; i++) past[i] = reset[i] * s->h[i];
-        remember(s, 2 * n, n, past, next, next);
-    }
-    clip(p, n, next);
-    activate(p, &s->function[1], n, next);
-    for (int64_t i = 0; i < n; i++) s->h[i] = (1 - update[i]) * next[i] + update[i] * s->h[i];
+static void gru_step(const sequences *s, float *gates) {
+    const pa_cells *rows = &s->rows;
+    const int64_t n = hidden(s->op), later = s->op->option;
+    remember(s, gates);
+    if (later) remember_later(s, rows->h, s->later_bias, rows->spare, n);
+    pa_gru_resets(rows, gates);
+    if (!later) remember_later(s, rows->spare, NULL, gates + 2 * n, gate_rows(s->op));
+    pa_gru_cells(rows, gates);
 }
 
-static void rnn_step(const sequence *s, float *gates) {
-    const int64_t n = hidden(s->op);
-    remember(s, 0, n, s->h, gates, gates);
-    clip(s->op, n, gates);
-    activate(s->op, &s->function[0], n, gates);
-    memcpy(s->h, gates, (size_t)n * sizeof(float));
+static void rnn_step(const sequences *s, float *gates) {
+    remember(s, gates);
+    pa_rnn_cells(&s->rows, gates);
 }
 
 /* ---- blocks of steps ---- */
@@ -162,9 +191,10 @@ static void rnn_step(const sequence *s, float *gates) {
 typedef struct blocks {
     const pa_recurrent_op *op;
     void *const *bases;
-    float *scratch; /* of all threads */
-    pa_team *team;  /* that shares the products of a step, or NULL */
-    int64_t begin, end; /* steps, counted as each direction takes them */
+    float *scratch;      /* of all threads */
+    const float *packed; /* weights */
+    pa_team *team;       /* that shares the products of a step, or NULL */
+    int64_t begin, end;  /* steps, counted as each direction takes them */
 } blocks;
 
 /* The first step in x of a block, in direction d. */
@@ -172,124 +202,127 @@ static int64_t first_of(const blocks *b, int64_t d) {
     return b->op->backwards[d] ? times(b->op) - b->end : b->begin;
 }
 
-static void write_state(const float *from, int64_t n, float *to, int64_t step) {
-    for (int64_t i = 0; i < n; i++) to[i * step] = from[i];
-}
-
-/* The steps of a block, of sequence unit % batch in direction unit / batch. */
-static void run_sequence(const void *arg, int64_t unit, int thread) {
+/* The steps of a block, of some sequences: unit % groups of direction unit / groups. */
+static void run_unit(const void *arg, int64_t unit, int thread) {
     (void)thread;
     const blocks *b = arg;
     const pa_recurrent_op *p = b->op;
-    const int64_t h = hidden(p), g = gate_rows(p), d = unit / batch(p), n = unit % batch(p), *ds = p->dst.stride;
-    float *state = b->scratch + p->states + unit * 2 * h, *gates = b->scratch + p->gated + d * p->block * batch(p) * g;
-    float *dst = pa_at(&p->dst, b->bases);
-    const sequence s = {
+    const int64_t h = hidden(p), g = gate_rows(p), d = unit / p->groups, *ds = p->dst.stride;
+    const int64_t n0 = unit % p->groups * batch(p) / p->groups, n1 = (unit % p->groups + 1) * batch(p) / p->groups;
+    const int64_t place = (d * batch(p) + n0) * h;
+    float *gates = b->scratch + p->gated + d * p->block * batch(p) * g, *dst = f32_of(&p->dst, b->bases);
+    const float *packed = b->packed + d * direction_floats(p);
+    const sequences s = {
         .op = p,
         .team = b->team,
-        .function = p->function[d],
-        .r = p->copies_r ? b->scratch + p->matrix + d * g * h : (const float *)pa_at(&p->r, b->bases) + d * p->r.stride[0],
-        .r_stride = p->copies_r ? h : p->r.stride[1],
-        .later_bias = b->scratch + p->bias + d * 2 * g + g + 2 * h,
-        .peepholes = b->scratch + p->peepholes + d * 3 * h,
-        .h = state,
-        .c = state + h,
-        .spare = b->scratch + p->unit + unit * p->unit_floats,
+        .now = packed + p->now,
+        .later = packed + p->later,
+        .later_bias = b->scratch + p->bias + d * p->bias_floats + round_up(g, p->input->nr),
+        .rows = {
+            .op = p,
+            .function = p->function[d],
+            .count = n1 - n0,
+            .peepholes = b->scratch + p->peepholes + d * 3 * h,
+            .h = b->scratch + p->states + place,
+            .c = b->scratch + p->memories + place,
+            .spare = b->scratch + p->spare + place,
+        },
     };
     for (int64_t i = b->begin; i < b->end; i++) {
         const int64_t t = p->backwards[d] ? times(p) - 1 - i : i;
-        float *row = gates + ((t - first_of(b, d)) * batch(p) + n) * g;
+        float *row = gates + ((t - first_of(b, d)) * batch(p) + n0) * g;
         if (p->cell == PA_LSTM)
             lstm_step(&s, row);
         else if (p->cell == PA_GRU)
             gru_step(&s, row);
         else
             rnn_step(&s, row);
-        if (p->dst.rank == 4) write_state(s.h, h, dst + t * ds[0] + d * ds[1] + n * ds[2], ds[3]);
+        for (int64_t n = n0; n < n1 && p->dst.rank == 4; n++)
+            move_run(sizeof(float), h, s.rows.h + (n - n0) * h, 1, dst + t * ds[0] + d * ds[1] + n * ds[2], ds[3]);
     }
-    if (p->dst.rank == 3 && b->end == times(p)) write_state(p->cells ? s.c : s.h, h, dst + d * ds[0] + n * ds[1], ds[2]);
+    const float *last = p->cells ? s.rows.c : s.rows.h;
+    for (int64_t n = n0; n < n1 && p->dst.rank == 3 && b->end == times(p); n++)
+        move_run(sizeof(float), h, last + (n - n0) * h, 1, dst + d * ds[0] + n * ds[1], ds[2]);
 }
 
-/* to[i][k] = matrix `outer` of s, rows of the last axis one behind the other */
-static void pack_matrix(const pa_strided *s, void *const *bases, int64_t outer, int64_t rows, int64_t row_step, float *to) {
-    const int last = s->rank - 1;
-    const float *from = (const float *)pa_at(s, bases) + outer;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t k = 0; k < s->size[last]; k++) *to++ = from[i * row_step + k * s->stride[last]];
-}
-
-/* Sums of the biases per direction, then those of R as they are. */
-static void pack_biases(const pa_recurrent_op *p, void *const *bases, float *to) {
+/* Sums of the biases, which products of x start from, and those of R that are not among them, as whole panels. */
+static void gather_biases(const pa_recurrent_op *p, void *const *bases, int64_t d, float *to) {
     const int64_t g = gate_rows(p), h = hidden(p), step = p->b.stride[1];
-    for (int64_t d = 0; d < directions(p); d++, to += 2 * g) {
-        const float *w = (const float *)pa_at(&p->b, bases) + d * p->b.stride[0], *r = w + g * step;
-        for (int64_t i = 0; i < g; i++) {
-            const int later = p->cell == PA_GRU && p->option && i >= 2 * h;
-            to[i] = later ? w[i * step] : w[i * step] + r[i * step];
-            to[g + i] = r[i * step];
-        }
-    }
+    const float *w = f32_of(&p->b, bases) + d * p->b.stride[0], *r = w + g * step;
+    float *later = to + round_up(g, p->input->nr);
+    const int apart = p->cell == PA_GRU && p->option;
+    for (int64_t i = 0; i < g; i++) to[i] = apart && i >= 2 * h ? w[i * step] : w[i * step] + r[i * step];
+    for (int64_t i = 0; i < h && apart; i++) later[i] = r[(2 * h + i) * step];
 }
 
 /* What does not change from block to block, and the states that the first begins with. */
 static void prepare(const pa_recurrent_op *p, void *const *bases, float *scratch) {
-    const int64_t h = hidden(p), g = gate_rows(p);
-    pack_biases(p, bases, scratch + p->bias);
+    const int64_t h = hidden(p);
+    const struct { const pa_strided *from; int64_t to; } states[] = {{&p->h0, p->states}, {&p->c0, p->memories}};
+    if (!p->packed) pa_recurrent_pack(p, bases, scratch + p->matrices);
     for (int64_t d = 0; d < directions(p); d++) {
-        if (p->copies_r)
-            pack_matrix(&p->r, bases, d * p->r.stride[0], g, p->r.stride[1], scratch + p->matrix + d * g * h);
-        if (p->cell == PA_LSTM) {
-            const float *from = (const float *)pa_at(&p->p, bases) + d * p->p.stride[0];
-            for (int64_t i = 0; i < 3 * h; i++) scratch[p->peepholes + d * 3 * h + i] = from[i * p->p.stride[1]];
-        }
-        for (int64_t n = 0; n < batch(p); n++) {
-            float *state = scratch + p->states + (d * batch(p) + n) * 2 * h;
-            const float *h0 = (const float *)pa_at(&p->h0, bases) + d * p->h0.stride[0] + n * p->h0.stride[1];
-            for (int64_t i = 0; i < h; i++) state[i] = h0[i * p->h0.stride[2]];
-            if (p->cell != PA_LSTM) continue;
-            const float *c0 = (const float *)pa_at(&p->c0, bases) + d * p->c0.stride[0] + n * p->c0.stride[1];
-            for (int64_t i = 0; i < h; i++) state[h + i] = c0[i * p->c0.stride[2]];
+        gather_biases(p, bases, d, scratch + p->bias + d * p->bias_floats);
+        if (p->cell == PA_LSTM)
+            move_run(sizeof(float), 3 * h, f32_of(&p->p, bases) + d * p->p.stride[0], p->p.stride[1],
+                     scratch + p->peepholes + d * 3 * h, 1);
+        for (int i = 0; i < (p->cell == PA_LSTM ? 2 : 1); i++) {
+            const int64_t *step = states[i].from->stride;
+            for (int64_t n = 0; n < batch(p); n++)
+                move_run(sizeof(float), h, f32_of(states[i].from, bases) + d * step[0] + n * step[1], step[2],
+                         scratch + states[i].to + (d * batch(p) + n) * h, 1);
         }
     }
+}
+
+/* Rows of x for the steps [first, first + count), one behind the other. */
+static void copy_rows(const blocks *b, int64_t first, int64_t count, float *to) {
+    const pa_recurrent_op *p = b->op;
+    const int64_t *step = p->x.stride;
+    for (int64_t t = first; t < first + count; t++)
+        for (int64_t n = 0; n < batch(p); n++, to += inputs(p))
+            move_run(sizeof(float), inputs(p), f32_of(&p->x, b->bases) + t * step[0] + n * step[1], step[2], to, 1);
 }
 
 /* Gates of direction d = biases + x W^T for the steps of a block. */
 static void multiply_inputs(const blocks *b, int64_t d, pa_team *team) {
     const pa_recurrent_op *p = b->op;
-    const int64_t n = batch(p), g = gate_rows(p), rows = (b->end - b->begin) * n, *xs = p->x.stride;
-    float *gates = b->scratch + p->gated + d * p->block * n * g;
-    const float *bias = b->scratch + p->bias + d * 2 * g, *x = (const float *)pa_at(&p->x, b->bases);
-    for (int64_t i = 0; i < rows; i++) memcpy(gates + i * g, bias, (size_t)g * sizeof(float));
-    if (p->copies_x) {
-        for (int64_t t = b->begin; t < b->end; t++)
-            pack_matrix(&p->x, b->bases, (first_of(b, d) + t - b->begin) * xs[0], n, xs[1],
-                        b->scratch + p->rows + (t - b->begin) * n * inputs(p));
-        x = b->scratch + p->rows;
-    } else {
-        x += first_of(b, d) * xs[0];
-    }
-    const pa_matrix from = {x, rows, inputs(p), p->copies_x ? inputs(p) : n > 1 ? xs[1] : xs[0], 1};
-    const pa_matrix w = {
-        .data = (const float *)pa_at(&p->w, b->bases) + d * p->w.stride[0],
-        .rows = inputs(p),
+    const int64_t n = batch(p), g = gate_rows(p), i = inputs(p), count = b->end - b->begin, *step = p->x.stride;
+    float *rows = b->scratch + p->rows;
+    if (p->copies_x) copy_rows(b, first_of(b, d), count, rows);
+    multiply((product){
+        .kernel = p->input,
+        .rows = count * n,
+        .k = i,
         .columns = g,
-        .row_stride = p->w.stride[2],
-        .column_stride = p->w.stride[1],
-    };
-    pa_matmul_add(p->gemm, from, w, (pa_matrix){gates, rows, g, g, 1}, b->scratch, team);
+        .a_row = p->copies_x ? i : n > 1 ? step[1] : step[0],
+        .c_row = g,
+        .a = p->copies_x ? rows : f32_of(&p->x, b->bases) + first_of(b, d) * step[0],
+        .panels = b->packed + d * direction_floats(p),
+        .bias = b->scratch + p->bias + d * p->bias_floats,
+        .c = b->scratch + p->gated + d * p->block * n * g,
+    }, team);
 }
 
 void pa_recurrent_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_recurrent_op *p = op;
-    const int64_t units = directions(p) * batch(p), work = gate_rows(p) * hidden(p);
+    const int64_t units = directions(p) * p->groups, work = batch(p) * gate_rows(p) * hidden(p);
+    pa_team *several = pa_team_size(team) > 1 ? team : NULL;
     const int alone = units == 1 && work >= SHARED_WORK;
     prepare(p, bases, scratch);
     for (int64_t begin = 0; begin < times(p); begin += p->block) {
-        const blocks b = {p, bases, scratch, alone ? team : NULL, begin, min64(begin + p->block, times(p))};
-        for (int64_t d = 0; d < directions(p); d++) multiply_inputs(&b, d, team);
+        const blocks b = {
+            .op = p,
+            .bases = bases,
+            .scratch = scratch,
+            .packed = p->packed ? p->packed : (float *)scratch + p->matrices,
+            .team = alone ? several : NULL,
+            .begin = begin,
+            .end = min64(begin + p->block, times(p)),
+        };
+        for (int64_t d = 0; d < directions(p); d++) multiply_inputs(&b, d, several);
         if (alone)
-            run_sequence(&b, 0, 0);
+            run_unit(&b, 0, 0);
         else
-            pa_team_run(team, run_sequence, &b, units);
+            pa_team_run(team, run_unit, &b, units);
     }
 }

@@ -28,17 +28,24 @@ typedef struct pa_recurrent_op {
     int32_t option;       /* of a GRU: linear before reset; of an LSTM: the forget gate is 1 - the input gate */
     pa_function function[2][PA_FUNCTIONS];
     float clip; /* of what the gates' activations get */
-    const pa_kernel_row *gemm, *gemv_t, *unary;
+    const pa_kernel_row *gemm, *gemv, *unary;
+    const float *packed; /* by pa_recurrent_pack; NULL: W and R are computed, and every frame packs them */
 
     /* set by plan, with what the scratch of all threads holds */
-    int64_t block; /* steps whose products with w are made together */
-    int64_t bias, peepholes, rows, gated, matrix, states, unit; /* floats from the scratch's begin */
-    int64_t unit_floats;
-    int32_t copies_x, copies_r; /* they do not lie in rows as the products need */
-    int64_t scratch_bytes; /* per thread */
+    const pa_kernel_row *input, *state; /* kernels of the products of x and of the state */
+    int64_t now, later;                 /* floats from the weights of a direction to panels of R, and of R for later */
+    int64_t block;                      /* steps whose products with W are made together */
+    int64_t groups;                     /* of a batch's sequences, in each direction */
+    int64_t bias_floats;                /* per direction */
+    int64_t bias, peepholes, rows, gated, matrices, states, memories, spare; /* floats from the scratch's begin */
+    int32_t copies_x;                   /* its rows do not lie as the products need */
+    int64_t scratch_bytes;              /* per thread */
 } pa_recurrent_op;
-/* Once, after the fields before are set, for a team of `threads`. */
+/* Once, after the fields before are set, for a team of `threads`; where W and R are constants `packed` may be any but NULL
+ * until pa_recurrent_pack has filled so many floats, which were zero. */
 void pa_recurrent_plan(pa_recurrent_op *op, int threads);
+int64_t pa_recurrent_packed_floats(const pa_recurrent_op *op);
+void pa_recurrent_pack(const pa_recurrent_op *op, void *const *bases, float *to);
 void pa_recurrent_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
 #endif

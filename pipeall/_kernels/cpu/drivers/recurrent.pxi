@@ -40,6 +40,36 @@ cdef int recurrent_functions(CpuProgram self, step, pa_recurrent_op *op, int eac
     return 0
 
 
+cdef int pack_recurrent(CpuProgram self, step, pa_recurrent_op *op) except -1:
+    """W, R and the plan: W and R that are constants are packed, once for all steps that have them."""
+    cdef bint pack = self.pack
+    cdef float *packed
+    w, r = step.src[1:3]
+    kept, weight_bytes = len(self.keep), self.weight_bytes
+    op.w, op.r = self.strided(step, w), self.strided(step, r)
+    if {w.base, r.base} != {CONSTANT}:
+        pa_recurrent_plan(op, self.threads)
+        return 0
+    sources, self.weight_bytes = self.keep[kept:], weight_bytes  # it is the packed ones that stay
+    del self.keep[kept:]
+    op.packed = <const float *>op.w.constant  # until it is
+    pa_recurrent_plan(op, self.threads)
+    places = [(place_of(at.array), at.offset, at.shape, at.strides) for at in (w, r)]
+    key = (*places, op.cell, <uintptr_t>op.input, <uintptr_t>op.state)
+    weights = self.packed.get(key)
+    if weights is None:
+        weights = PackedWeights(w.array, r.array)
+        weights.panels = self.weights(pa_recurrent_packed_floats(op))
+        packed = f32_pointer(weights.panels)
+        with nogil:
+            if pack:
+                pa_recurrent_pack(op, NULL, packed)
+        self.packed[key] = weights
+    self.keep.append(weights)
+    op.packed = f32_pointer(weights.panels)
+    return 0
+
+
 def add_recurrent(CpuProgram self, step):
     cdef pa_recurrent_op *op = <pa_recurrent_op *>self.new(sizeof(pa_recurrent_op))
     cdef int code, gates, functions
@@ -49,15 +79,14 @@ def add_recurrent(CpuProgram self, step):
     self.check(p["result"] in tuple(results), step, f"one of {', '.join(results)}", p["result"])
     recurrent_shapes(self, step, operands, gates)
     recurrent_functions(self, step, op, functions)
-    op.x, op.w, op.r = (self.strided(step, operands[0]), self.strided(step, operands[1]), self.strided(step, operands[2]))
-    op.b, op.h0, op.dst = (self.strided(step, operands[3]), self.strided(step, operands[4]), self.strided(step, step.dst))
+    op.x, op.b, op.h0 = self.strided(step, operands[0]), self.strided(step, operands[3]), self.strided(step, operands[4])
+    op.dst = self.strided(step, step.dst)
     if code == PA_LSTM:
         op.c0, op.p = self.strided(step, operands[5]), self.strided(step, operands[6])
     op.cell, op.gates, op.cells, op.clip = code, gates, p["result"] == "c", p["clip"]
     op.option = option is not None and p[option]
-    op.gemm, op.gemv_t = self.row(step, "gemm"), self.row(step, "gemv_t")
-    op.unary = self.row(step, "unary")
-    pa_recurrent_plan(op, self.threads)
+    op.gemm, op.gemv, op.unary = self.row(step, "gemm"), self.row(step, "gemv"), self.row(step, "unary")
+    pack_recurrent(self, step, op)
     self.append(pa_recurrent_step, op, op.scratch_bytes)
 
 
