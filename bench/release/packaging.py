@@ -177,6 +177,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, Record(options, *columns, part=options.command) as record:
         folder = Path(name)
         os.environ["PIPEALL_LEASES"] = str(folder / "leases")  # what is tried knows of no other program on its cores
+        os.environ.pop("PYTHONPATH", None)  # nor of this tree, which would be tried in place of the wheel
         if options.command in COMMANDS:
             COMMANDS[options.command](record, folder, options.pythons)
         elif options.command == "cross":
