@@ -17,7 +17,6 @@ from kernel_runs import nhwc
 from strided_memory import elements
 from winograd_reference import winograd_bound
 
-from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall._kernels.opencl import methods as cl_methods
 from pipeall._kernels.opencl.launches import unsupported
 from pipeall.errors import DeviceError
@@ -31,17 +30,6 @@ from pipeall.steps import ARENA, CONSTANT, SLOT_IN, SLOT_OUT, Lowered, Step, Str
 
 GUARD = 64
 POISON = np.array(0x7FC0DEAD, np.uint32).view(np.float32)  # a NaN that no arithmetic makes
-
-
-@pytest.fixture(scope="module")
-def device(opencl_info):
-    return opencl.Device(opencl_info)
-
-
-@pytest.fixture(scope="module")
-def tiled_as_gpu(opencl_info):
-    """The same device under the kernel parameters of a GPU."""
-    return opencl.Device(replace(opencl_info, stand_in=False))
 
 
 def run_mapped(program, source, target):

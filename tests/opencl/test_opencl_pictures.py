@@ -12,7 +12,6 @@ from graphs import Net, picture_net
 from strided_memory import HALF
 
 from pipeall import Board, DeviceError, Engine, Picture, Pipeline, Plan, search, zoo
-from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.graph.cases.op_cases import CASES, case_graph
 from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import run_graph
@@ -31,11 +30,6 @@ BOARDS = ("a311d", "a311d-armcl", "rk3399", "rk3399pro", "rk3588", "rk3588-ncnn"
 
 def image(*shape):
     return RNG.integers(0, 256, shape, dtype=np.uint8)
-
-
-@pytest.fixture(scope="module")
-def device(opencl_info):
-    return opencl.Device(opencl_info)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])

@@ -12,18 +12,6 @@ from pipeall.errors import DeviceError
 from pipeall.pipeline.devices.opencl.opencl_device import ClProgram
 from pipeall.steps import CONSTANT, SLOT_OUT, Lowered, Step, Strided
 
-
-@pytest.fixture(scope="module")
-def device(opencl_info):
-    return opencl.Device(opencl_info)
-
-
-@pytest.fixture(scope="module")
-def tiled_as_gpu(opencl_info):
-    """The same device under the kernel parameters of a GPU."""
-    return opencl.Device(replace(opencl_info, stand_in=False))
-
-
 # ---- products ----
 
 MATMUL = [

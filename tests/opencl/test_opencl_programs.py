@@ -18,11 +18,6 @@ from pipeall.pipeline.devices.opencl.opencl_program import ClProgram
 from pipeall.steps import SLOT_IN, SLOT_OUT, Lowered, Step, View
 
 
-@pytest.fixture(scope="module")
-def device(opencl_info):
-    return opencl.Device(opencl_info)
-
-
 def copy_program(device, elements=256):
     """Copies its input slot to its output slot."""
     views = [View(base, 0, 1, 1, elements, elements) for base in (SLOT_IN, SLOT_OUT)]

@@ -1,6 +1,5 @@
 """OpenCL's pointwise ops and those along axes, on strided operands: against NumPy in float64 or exact integers."""
 
-from dataclasses import replace
 from math import inf, prod
 
 import numpy as np
@@ -8,22 +7,9 @@ import pytest
 from strided_memory import U, close, computed, drawn
 
 from pipeall._kernels.cpu import kernels
-from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall._kernels.opencl.reduce_cl import REDUCTIONS, WHOLE_REDUCTIONS
 from pipeall.graph.ops import reduction_ops
 from pipeall.graph.pointwise import BINARY, INTEGERS, UNARY
-
-
-@pytest.fixture(scope="module")
-def device(opencl_info):
-    return opencl.Device(opencl_info)
-
-
-@pytest.fixture(scope="module")
-def tiled_as_gpu(opencl_info):
-    """The same device under the kernel parameters of a GPU."""
-    return opencl.Device(replace(opencl_info, stand_in=False))
-
 
 # ---- pointwise ----
 
