@@ -7,14 +7,13 @@ from math import inf
 import numpy as np
 import pytest
 from bounds import U
-from kernel_runs import FLOAT_ROWS, conv_step, nhwc, pointwise_case, run_case, supported_isas
+from kernel_runs import FLOAT_ROWS, check_pointwise, conv_step, pointwise_case, pointwise_magnitudes
 from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall._kernels.cpu.algorithms import GEMM, SPARSE, STRASSEN, candidates, modelled, sensible
 from pipeall._kernels.cpu.sparse_panels import kept_rows
 from pipeall._kernels.cpu.table import choose
 from pipeall.errors import ArgumentError
-from pipeall.graph.ops import run_graph
 
 KERNELS = sorted({(row.isa, row.core) for row in FLOAT_ROWS if row.op == "gemm_sparse"})
 
@@ -43,29 +42,14 @@ def with_zeros(weight, share=0.7, seed=0):
 
 def bound(graph, inputs):
     """Largest allowed |result - expected|, (rows, columns): of products and sums, then bias, residual."""
-    (node,) = graph.nodes
-    x, weight, bias, *residual = (np.abs((inputs | graph.constants)[name].astype(np.float64)) for name in node.inputs)
-    down, right = node.attrs["strides"]
-    a = nhwc(x[:, :, ::down, ::right]).reshape(-1, x.shape[1])
-    added = sum((nhwc(r).reshape(len(a), -1) for r in residual), np.tile(bias, (len(a), 1)))
-    return ((1 + U) ** (a.shape[1] + 2 + len(residual)) - 1) * (a @ weight[:, :, 0, 0].T + added)
+    a, b, added = pointwise_magnitudes(graph, inputs)
+    return ((1 + U) ** (a.shape[1] + 1 + len(inputs)) - 1) * (a @ b + added)
 
 
 @pytest.mark.parametrize(("isa", "core"), KERNELS, ids=str)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(isa, core, case):
-    """Within the bound, and the same bits from any number of threads, whose chunks differ."""
-    if isa not in supported_isas():
-        pytest.skip(f"this CPU lacks {isa}: run the tests on one that has it")
-    table = choose((isa, "ref"), core)
-    result, graph, inputs = run_case(case, table, (-1,), SPARSE, weights=with_zeros)
-    (expected,) = run_graph(graph, inputs).values()
-    error = np.abs(result - nhwc(expected)).reshape(-1, expected.shape[1])
-    allowed = bound(graph, inputs)
-    assert (error <= allowed).all(), f"error {error.max():.3g}, allowed there {allowed.flat[error.argmax()]:.3g}"
-    for threads in (2, 3):
-        again, _, _ = run_case(case, table, (-1,) * threads, SPARSE, weights=with_zeros)
-        assert np.array_equal(result, again), f"differs on {threads} threads"
+    check_pointwise(case, isa, core, SPARSE, bound, weights=with_zeros)
 
 
 def test_kept_rows_are_the_matrix():

@@ -6,13 +6,12 @@ from math import inf
 import numpy as np
 import pytest
 from bounds import U
-from kernel_runs import FLOAT_ROWS, conv_step, nhwc, pointwise_case, run_case, single_step, supported_isas
+from kernel_runs import FLOAT_ROWS, check_pointwise, conv_step, pointwise_case, pointwise_magnitudes, single_step
 from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall._kernels.cpu.algorithms import GEMM, STRASSEN, candidates, modelled
 from pipeall._kernels.cpu.table import choose
 from pipeall.errors import ArgumentError
-from pipeall.graph.ops import run_graph
 from pipeall.steps import SLOT_IN
 
 ROW_OPS = ("gemm", "strassen_split", "strassen_join")
@@ -57,18 +56,6 @@ def strassen(a, b, less):
     return np.block([[p1 + a12 @ b21, u2 + p5 + s4 @ b22], [less(u3, a22 @ t4), u3 + p5]])
 
 
-def magnitudes(graph, inputs):
-    """Of A, B and what is added to A B, in float64; a row of zeros follows where the rows are odd."""
-    (node,) = graph.nodes
-    values = [np.abs((inputs | graph.constants)[name].astype(np.float64)) for name in node.inputs]
-    x, weight, bias, *residual = values
-    down, right = node.attrs["strides"]
-    a = nhwc(x[:, :, ::down, ::right]).reshape(-1, x.shape[1])
-    added = sum((nhwc(r).reshape(len(a), -1) for r in residual), np.tile(bias, (len(a), 1)))
-    odd = ((0, len(a) % 2), (0, 0))
-    return np.pad(a, odd), weight[:, :, 0, 0].T, np.pad(added, odd)
-
-
 def bound(graph, inputs):
     """Largest allowed |result - expected|, (rows, columns).
 
@@ -76,7 +63,9 @@ def bound(graph, inputs):
     sums of A, three of B, its own sum of K / 2 and that of the product added to it, and four sums of products and bias,
     five with a residual.
     """
-    a, b, added = magnitudes(graph, inputs)
+    a, b, added = pointwise_magnitudes(graph, inputs)
+    odd = ((0, len(a) % 2), (0, 0))  # a row of zeros follows where the rows are odd
+    a, added = np.pad(a, odd), np.pad(added, odd)
     roundings = a.shape[1] + 12 + (len(inputs) - 1)
     return ((1 + U) ** roundings - 1) * (strassen(a, b, np.add) + added)
 
@@ -94,18 +83,7 @@ def test_the_seven_products_are_the_matrix_product():
 @pytest.mark.parametrize(("isa", "core"), KERNELS, ids=str)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(isa, core, case):
-    """Within the bound, and the same bits from any number of threads, whose chunks differ."""
-    if isa not in supported_isas():
-        pytest.skip(f"this CPU lacks {isa}: run the tests on one that has it")
-    table = choose((isa, "ref"), core)
-    result, graph, inputs = run_case(case, table, (-1,), STRASSEN)
-    (expected,) = run_graph(graph, inputs).values()
-    error = np.abs(result - nhwc(expected)).reshape(-1, expected.shape[1])
-    allowed = bound(graph, inputs)[: len(error)]
-    assert (error <= allowed).all(), f"error {error.max():.3g}, allowed there {allowed.flat[error.argmax()]:.3g}"
-    for threads in (2, 3):
-        again, _, _ = run_case(case, table, (-1,) * threads, STRASSEN)
-        assert np.array_equal(result, again), f"differs on {threads} threads"
+    check_pointwise(case, isa, core, STRASSEN, bound)
 
 
 def test_nan_shows_in_every_result_it_is_part_of():

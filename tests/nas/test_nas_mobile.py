@@ -13,6 +13,7 @@ from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.nas.datasets import Samples
 from pipeall.nas.spaces.genome import HYPER_GENES, SOURCE, Architecture, Candidate, Hyper
 from pipeall.nas.spaces.mobile_space import MobileSpace, mobilenet_v2, resnet20
+from pipeall.nas.spaces.modern_space import ModernSpace
 from pipeall.nas.spaces.network_blocks import Builder
 from pipeall.nas.training import weighted_network as networks
 from pipeall.nas.training.augment import TrainingRecipe
@@ -23,6 +24,7 @@ pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 
 from pipeall.nas.training.training_loop import predict, train  # noqa: E402
 
+STAGED = (MobileSpace, ModernSpace)
 SPACE = MobileSpace(2, (4, 6, 8, 10), side=8)
 HYPER = Hyper(0.05, 0.9, 3, 0.0, 0.0)
 RECIPE = TrainingRecipe(batch=8, decay=0.01, smoothing=0.1)
@@ -96,9 +98,9 @@ def test_parameters_as_published(architecture, outputs, published):
     assert network.parameters + sum(layer[2].size for layer in network.weights.values() if len(layer) > 2) == published
 
 
-@pytest.mark.parametrize("blocks", MobileSpace.FIELDS)
-def test_all_ones_have_the_most_weights(blocks):
-    space, data = MobileSpace(blocks=blocks), blobs(pictures=True)
+@pytest.mark.parametrize(("kind", "blocks"), [(kind, blocks) for kind in STAGED for blocks in kind.FIELDS])
+def test_all_ones_have_the_most_weights(kind, blocks):
+    space, data = kind(blocks=blocks), blobs(pictures=True)
     most = create(space.decode((1,) * space.loci), data, 0).parameters
     random = np.random.default_rng(0)
     assert all(create(space.decode(space.random(random)), data, 0).parameters <= most for _ in range(20))
@@ -350,6 +352,9 @@ def test_a_search_of_mobile_networks(tmp_path):
         ("--space conv --blocks both", "--space conv: expected nodes, widths, kernels, got blocks"),
         ("--space mobile --kernels 4", "kernels: expected 1 to 4 ascending odd numbers"),
         ("--space mobile --prune 0.5", "--prune: expected --space conv or tree"),
+        ("--space modern --blocks inverted", "blocks: expected all, residual, convnext, grouped, got 'inverted'"),
+        ("--space modern --supernet 3", "--supernet: expected --space mobile"),
+        ("--space modern --prune 0.5", "--prune: expected --space conv or tree"),
         ("--board rpi5 --pareto --halving 3", "--halving: expected no --pareto"),
         ("--space mobile --label-smoothing 1", "1.0 is not in the range 0<=x<1"),
         ("--space conv --supernet 3", "--supernet: expected --space mobile"),

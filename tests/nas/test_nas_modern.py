@@ -106,15 +106,6 @@ def test_networks_compute_what_torchs_modules_do():
     np.testing.assert_allclose(predict(network, data.test.x), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("blocks", ModernSpace.FIELDS)
-def test_all_ones_have_the_most_weights(blocks):
-    space, data = ModernSpace(blocks=blocks), blobs(pictures=True)
-    most = create(space.decode((1,) * space.loci), data, 0).parameters
-    random = np.random.default_rng(0)
-    assert all(create(space.decode(space.random(random)), data, 0).parameters <= most for _ in range(20))
-    assert sorted(locus for level in space.levels for locus in level) == list(range(space.loci))
-
-
 def test_presets_are_known_networks():
     """ResNet-20's convolutions, ConvNeXt's 7 x 7 and CPUBone's 2 x 2 in two groups; a space of one kind has its own."""
     space = ModernSpace()
@@ -222,20 +213,6 @@ def test_a_search_of_modern_networks(tmp_path):
     found = document("nas", "--data", "digits", *arguments.split(), "-o", tmp_path)
     assert found["winner"]["fps"] > 200 and "ModernSpace" in found["search"]["training"]["space"]
     assert load(tmp_path / "winner.onnx").inputs[0].shape == (1, 1, 8, 8)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--space modern --blocks inverted", "blocks: expected all, residual, convnext, grouped, got 'inverted'"),
-        ("--space modern --supernet 3", "--supernet: expected --space mobile"),
-        ("--space modern --prune 0.5", "--prune: expected --space conv or tree"),
-    ],
-)
-def test_bad_arguments(tmp_path, monkeypatch, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    result = invoke("nas", "--data", "digits", *arguments.split())
-    assert result.exit_code == 2 and message in result.stderr and result.stderr.count("\n") == 1, result.stderr
 
 
 def test_spaces_that_are_none():

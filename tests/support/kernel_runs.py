@@ -8,13 +8,14 @@ from functools import cache
 from math import inf
 
 import numpy as np
+import pytest
 from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall._kernels.cpu import cluster
-from pipeall._kernels.cpu.table import OPS, ROWS
+from pipeall._kernels.cpu.table import OPS, ROWS, choose
 from pipeall.graph.cases.op_cases import Case, case_graph
 from pipeall.graph.lower.lower import lower
-from pipeall.graph.ops import attributes
+from pipeall.graph.ops import attributes, run_graph
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
 FLOAT_ROWS = tuple(row for row in ROWS if row.type == "f32")
@@ -103,6 +104,32 @@ def pointwise_case(c_in, c_out, hw, lo=-inf, hi=inf, strides=(1, 1), residual=Fa
     attrs = attributes("conv", lo=lo, hi=hi, strides=strides)
     out = (1, c_out, *(-(-size // stride) for size, stride in zip(hw, strides, strict=True)))
     return Case("conv", attrs, ((1, c_in, *hw), *((out,) if residual else ())), ((c_out, c_in, 1, 1), (c_out,)))
+
+
+def pointwise_magnitudes(graph, inputs):
+    """Of a convolution of 1x1: of A (pixels, channels), of B (channels, filters), and of what is added to A B."""
+    (node,) = graph.nodes
+    x, weight, bias, *residual = (np.abs((inputs | graph.constants)[name].astype(np.float64)) for name in node.inputs)
+    down, right = node.attrs["strides"]
+    a = nhwc(x[:, :, ::down, ::right]).reshape(-1, x.shape[1])
+    added = sum((nhwc(r).reshape(len(a), -1) for r in residual), np.tile(bias, (len(a), 1)))
+    return a, weight[:, :, 0, 0].T, added
+
+
+def check_pointwise(case, isa, core, algorithm, bound, **run):
+    """A case of 1x1 is within ``bound(graph, inputs)``, (rows, columns), by an algorithm, and has the same bits from
+    any number of threads, whose chunks differ. ``run``: see ``run_case``."""
+    if isa not in supported_isas():
+        pytest.skip(f"this CPU lacks {isa}: run the tests on one that has it")
+    table = choose((isa, "ref"), core)
+    result, graph, inputs = run_case(case, table, (-1,), algorithm, **run)
+    (expected,) = run_graph(graph, inputs).values()
+    error = np.abs(result - nhwc(expected)).reshape(-1, expected.shape[1])
+    allowed = bound(graph, inputs)[: len(error)]
+    assert (error <= allowed).all(), f"error {error.max():.3g}, allowed there {allowed.flat[error.argmax()]:.3g}"
+    for threads in (2, 3):
+        again, _, _ = run_case(case, table, (-1,) * threads, algorithm, **run)
+        assert np.array_equal(result, again), f"differs on {threads} threads"
 
 
 def on_pixels(step):
