@@ -307,6 +307,15 @@ def test_names_on_pages_that_extend_it_exist(page):
     assert not missing
 
 
+def test_lines_are_of_120_columns():
+    """Of all pages; tables, blocks, and what a bench writes are as long as they are."""
+    folders = [DOCS, ROOT / "examples", ROOT / "tools"]
+    for page in [*ROOT.glob("*.md"), *(page for folder in folders for page in folder.rglob("*.md"))]:
+        text = re.sub(r"<!-- bench-table.*?<!-- end -->|^\s*```.*?```$", "", page.read_text(), flags=re.S | re.M)
+        prose = [line for line in text.splitlines() if not line.startswith(("|", "    "))]
+        assert [line for line in prose if len(line) > 120] == [], page
+
+
 def test_readme_is_short_and_its_links_lead_somewhere():
     text = README.read_text()
     assert text.count("\n") <= 80
