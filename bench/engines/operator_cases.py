@@ -90,12 +90,12 @@ def cases() -> dict[str, onnx.ModelProto]:
     for kind in ("MaxPool", "AveragePool"):
         for channels in (1, 3):
             for name, sizes in POOLS.items():
-                made[f"{kind.lower()}-{channels}-{name}"] = pool(kind, channels, *sizes)
+                made[f"{kind[:3].lower()}pool-{channels}-{name}"] = pool(kind, channels, *sizes)
     made |= small()
     for shape in ((100, 100), (600, 640), (1024, 1024)):
         for axis in (0, 1):
             at = random.integers(0, shape[axis], shape)
-            made[f"gatherelements-{shape[0]}x{shape[1]}-{axis}"] = one("GatherElements", shape, {"i": at}, axis=axis)
+            made[f"gather-{shape[0]}x{shape[1]}-{axis}"] = one("GatherElements", shape, {"i": at}, axis=axis)
     for mode in ("reflect", "edge", "constant"):
         made[f"pad-{mode}-3x224x224"] = one("Pad", (1, 3, 224, 224), {"p": np.array([0, 0, 3, 3] * 2)}, mode=mode)
         made[f"pad-{mode}-64x56x56"] = one("Pad", (1, 64, 56, 56), {"p": np.array([0, 0, 1, 1] * 2)}, mode=mode)

@@ -56,7 +56,7 @@ def calls(path: Path, frame: Frame) -> dict:
     return {"pipeall": partial(engine, alone), "onnxruntime": partial(session.run, None, frame)}
 
 
-def difference(mine: object, theirs: list[np.ndarray]) -> float:
+def error(mine: object, theirs: list[np.ndarray]) -> float:
     results = list(mine.values()) if isinstance(mine, dict) else [mine]
     return max(
         float(np.abs(a.astype(float) - b).max() / max(np.abs(b).max(), 1e-30))
@@ -75,11 +75,11 @@ def cpu_us(call: partial, count: int) -> float:
 
 def compare(record: Record, path: Path, rounds: int) -> None:
     runs = calls(path, inputs(path))
-    error = difference(*(call() for call in runs.values()))
+    off = error(*(call() for call in runs.values()))
     turns = {name: partial(cpu_us, call, max(3, int(TURN_MS * 1e3 / cpu_us(call, 3)))) for name, call in runs.items()}
     found = in_turns(turns, rounds)
     low, middle, high = ratios(found["pipeall"], found["onnxruntime"])
-    record.add(path.stem, *(median(taken) for taken in found.values()), middle, low, high, error)
+    record.add(path.stem, *(median(taken) for taken in found.values()), middle, low, high, off)
 
 
 def main() -> None:
@@ -92,7 +92,7 @@ def main() -> None:
     files = [found for path in options.files for found in (sorted(path.glob("*.onnx")) if path.is_dir() else [path])]
     columns = ("pipeall [us] .1f", "onnxruntime [us] .1f", "ratio [x] .2f", "lower quartile .2f", "upper quartile .2f")
     with (
-        Record(options, "graph", *columns, "difference .0e", board=one_cluster()) as record,
+        Record(options, "graph", *columns, "error .0e", board=one_cluster()) as record,
         tempfile.TemporaryDirectory() as folder,
     ):
         if not options.files:

@@ -18,7 +18,7 @@ Frame = Any  # an array, or a dict of arrays by input name; where a picture ente
 class Entry(NamedTuple):
     """A frame on its way in: arrays with their offsets in a slot, in bytes, and what has to live until its result."""
 
-    pieces: list[tuple[int, np.ndarray]]
+    pieces: Sequence[tuple[int, np.ndarray]]
     alive: tuple[np.ndarray, ...]
     frame: Frame = None
     border: Border | None = None
@@ -42,6 +42,8 @@ class Border:
         self._pictures = {name: node.attrs for name, node in pictures.items()}
         self._declared = {name: np.dtype(dtype) for name, dtype in graph.declared.items()}
         self._converted = [(i, self._declared[name]) for i, name in enumerate(self._leaving) if name in self._declared]
+        alone = len(self._inputs) == 1 and not pictures
+        self._alone = (inputs[0].shape, *self._inputs[0][1:]) if alone else ((), None, 0)
 
     def entry(self, x: Frame) -> Entry:
         """One frame. Pictures are not copied: they are read when their frame is computed.
@@ -49,6 +51,9 @@ class Border:
         Raises ArgumentError unless the arrays have the model's names, shapes and types: those of the file, or those
         that it is computed in.
         """
+        shape, alone, at = self._alone
+        if type(x) is np.ndarray and x.dtype == alone and x.shape == shape:  # what follows takes a microsecond
+            return Entry(((at, x),), (), x, self)
         pieces, alive = [], []
         for (tensor, dtype, offset), array in zip(self._inputs, self._arrays(x), strict=True):
             if tensor.name in self._pictures and not is_example(array):
@@ -105,7 +110,7 @@ class Border:
     def result(self, arrays: Sequence[np.ndarray]) -> Frame:
         """An array, or a dict by output name where the model has several outputs."""
         if len(arrays) == 1:
-            return self._typed(arrays)[0]
+            return self._typed(arrays)[0] if self._converted else arrays[0]
         named = self.named(arrays)
         return named[self._outputs[0]] if len(self._outputs) == 1 else named
 

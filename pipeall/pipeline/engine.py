@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 from ..arguments import checked, one_of, optional, text, whole
@@ -55,7 +54,6 @@ class Engine:
         if threads is not None:
             plan = plan.with_cores({plan.components[0]: threads})
         self._pipeline = Pipeline(graph, plan, board=board, slots=1, input=input, cores=cores)
-        self._lock = threading.Lock()  # a call is a submit and the result of that very frame
 
     def __repr__(self) -> str:
         return f"<Engine of {self._pipeline.about}>" if "_pipeline" in vars(self) else "<Engine, not started>"
@@ -71,11 +69,7 @@ class Engine:
         x: an array of the model's own layout and type, or a dict of them by input name. Errors as of ``submit`` and
         ``result`` of Pipeline.
         """
-        self._pipeline.check_open()
-        with self._lock:
-            while self._pipeline.pending:  # a call that was interrupted left its frame
-                self._pipeline.result()
-            return self._pipeline.compute(x)
+        return self._pipeline.host.call(x)
 
     def stats(self) -> Stats:
         """As ``Pipeline.stats``."""

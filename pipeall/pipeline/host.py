@@ -22,6 +22,7 @@ from ..errors import PipelineError, PipelineTimeoutError
 from ..graph.ir import Graph
 from ..graph.passes.picture_input import pictures_of
 from ..picture import Placed
+from . import runtime
 from .boards.emulator import Emulator
 from .border import Border, Entry, Frame
 from .feed import Feed
@@ -112,6 +113,7 @@ class Host:
         self.closed = False
         self._process = os.getpid()
         self._submitting, self._taking = threading.Lock(), threading.Lock()
+        self._calling = threading.Lock()  # a call is a frame in and the result of that very frame
         self._taker: threading.Thread | None = None  # that took a result last
         self._futures: WeakValueDictionary[int, FrameFuture] = WeakValueDictionary()
         self._passed: dict[int, Delivered] = {}  # results that came before one that a future was asked for
@@ -133,7 +135,7 @@ class Host:
             raise PipelineError(str(error), error.stage, error.component, error.frame)
         if self.closed:
             raise PipelineError("the pipeline is closed: expected submit and result before close()")
-        if self.forked:
+        if self._process != os.getpid():
             raise PipelineError(f"the pipeline's threads are in process {self._process}: a fork has to make its own")
 
     # ---- frames in
@@ -149,14 +151,26 @@ class Host:
     def compute(self, x: Frame) -> Frame:
         entry = self.border.entry(x)
         self.check_open()
+        return self._compute(entry)
+
+    def call(self, x: Frame) -> Frame:
+        """``compute`` for threads that take turns."""
+        entry = self.border.entry(x)
+        self.check_open()  # before any lock
+        with self._calling:
+            while self.pending:  # a call that was interrupted left its frame
+                self.result(None)
+            return self._compute(entry)
+
+    def _compute(self, entry: Entry) -> Frame:
         with self._submitting:
             computed = self.lanes.run_inline(entry.at(self.border))
         if not computed:
             self._wait(partial(self._try_submit, entry), inf)
             return self.result(None)
         with self._taking:
-            arrived = self._try_arrived()
-        return arrived.result() if arrived else self.result(None)
+            arrived, border = self._try_arrived(), self._borders[0][1]
+        return border.result(arrived.arrays) if arrived else self.result(None)
 
     def feed(self, x: Frame) -> bool:
         """Takes a frame of a source in; False while the pipeline is full."""
@@ -186,7 +200,7 @@ class Host:
         with self._taking:
             oldest = next(iter(self._passed), self.lanes.frames.delivered)
             if oldest in self._futures and self.lanes.frames.delivered in self._futures:
-                if arrived := self._try_arrived():
+                if arrived := self._try_delivered():
                     self._passed[arrived.times[0]] = arrived
                 return
         late = waited_s > (STALLED_S if threading.active_count() > 1 else CHECK_S)
@@ -251,21 +265,25 @@ class Host:
     def _try_take(self) -> Delivered | None:
         """The oldest result that was not handed out, if it has arrived."""
         with self._taking:
-            return self._passed.pop(next(iter(self._passed))) if self._passed else self._try_arrived()
+            return self._passed.pop(next(iter(self._passed))) if self._passed else self._try_delivered()
 
     def _try_take_of(self, future: FrameFuture) -> bool | None:
         with self._taking:
             if future._arrived is None:
                 future._arrived = self._passed.pop(future.number, None)
-            while future._arrived is None and (arrived := self._try_arrived()):
+            while future._arrived is None and (arrived := self._try_delivered()):
                 if arrived.times[0] == future.number:
                     future._arrived = arrived
                 else:
                     self._passed[arrived.times[0]] = arrived
             return True if future._arrived else None
 
-    def _try_arrived(self) -> Delivered | None:
-        """The next result in order, if it has arrived; with ``_taking``."""
+    def _try_delivered(self) -> Delivered | None:
+        arrived = self._try_arrived()
+        return Delivered(arrived.times, arrived.arrays, *self._borders[0][1:]) if arrived else None
+
+    def _try_arrived(self) -> runtime.Arrived | None:
+        """The next result in order, if it has arrived, of the first of ``_borders``; with ``_taking``."""
         arrived = self.lanes.try_result()
         if arrived is None:
             return None
@@ -277,7 +295,7 @@ class Host:
             self._borders.popleft()
         if len(self.lanes.all) > len(self.lanes.open):
             self.lanes.end_left()
-        return Delivered(arrived.times, arrived.arrays, *self._borders[0][1:])
+        return arrived
 
     def _wait(
         self, attempt: Callable[[], Given | None], timeout: float, while_waiting: Callable[[float], Any] | None = None

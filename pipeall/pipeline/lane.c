@@ -67,6 +67,8 @@ void pa_lane_run_inline(pa_lane *lane, int64_t number) {
     if (pa_stage_begin(lane->stage, &batch)) pa_stage_end(&batch);
 }
 
+pa_slot *pa_lane_result(pa_lane *lane) { return pa_ring_free(lane->stage->out); }
+
 void pa_lane_end_inline(pa_lane *lane, const pa_thread_state *thread_state) {
     pa_stage *stage = lane->stage;
     stage->program->leave(stage->program, thread_state);

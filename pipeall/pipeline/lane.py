@@ -23,6 +23,7 @@ from .shared_units import SharedUnits
 from .stats import StageCounters
 from .trace import StageTrace
 
+READ_EXACTLY = frozenset("copy maxpool avgpool unary binary pointwise gather gather_elements".split())  # of float32
 LOG_FRAMES = 4096  # latest frames of a stage that a recording keeps; a row has some hundred numbers
 
 
@@ -102,10 +103,11 @@ def results(graph: Graph, lowered: Sequence[Lowered]) -> tuple[list, list]:
 
 
 def read_in_place(part: Lowered) -> int:
-    """The bytes of what comes in, where it is a tensor alone that steps only copy; else 0. Kernels may read beyond an
-    end, and want its elements on the border of a line."""
-    reads = [step.kind for step in part.steps if any(operand.base == SLOT_IN for operand in (*step.src, step.dst))]
-    alone = len(part.slot_in) == 1 and not part.slot_in[0].nhwc and set(reads) <= {"copy"}
+    """The bytes of what comes in, where it is a tensor alone that only steps of READ_EXACTLY read, or copies; else 0.
+    Kernels of others may read beyond an end, and want its elements on the border of a line."""
+    reads = {step.kind for step in part.steps if any(operand.base == SLOT_IN for operand in (*step.src, step.dst))}
+    exact = reads <= (READ_EXACTLY if part.slot_in[0].dtype == "float32" else {"copy"})
+    alone = len(part.slot_in) == 1 and not part.slot_in[0].nhwc and exact
     return part.slot_in[0].nbytes if alone else 0
 
 

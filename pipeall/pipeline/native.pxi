@@ -77,6 +77,7 @@ cdef extern from "stage.h" nogil:
     pa_slot *pa_lane_free(pa_lane *)
     void pa_lane_submit(pa_lane *, int64_t, int64_t)
     int pa_lane_begin_inline(pa_lane *, pa_thread_state *)
+    pa_slot *pa_lane_result(pa_lane *)
     void pa_lane_run_inline(pa_lane *, int64_t)
     void pa_lane_end_inline(pa_lane *, const pa_thread_state *)
     char *pa_lane_block(const pa_lane *, const pa_slot *)

@@ -131,18 +131,18 @@ class Pipeline:
         self._trace_to, self._close_lock, self._replace_lock = trace, threading.Lock(), threading.Lock()
         options |= {"record": trace is not False, "place": self._place, "realtime": allow() if realtime else NORMAL}
         self.lanes = Lanes(first.graph, first.plan, board, first.emulator, Lease(cores), **options)
-        self._host = Host(self.lanes)
+        self.host = Host(self.lanes)
         if drift:
             self.rebalancer = Rebalancer(drift, self.lanes.end_left, self.lanes.move, time_scale)
             weakref.finalize(self, self.rebalancer.close)  # at the interpreter's exit: before the lanes it has left
 
     def __repr__(self) -> str:
-        return f"<Pipeline of {self.about}, plan {self.choice}>" if "_host" in vars(self) else "<Pipeline, not started>"
+        return f"<Pipeline of {self.about}, plan {self.choice}>" if "host" in vars(self) else "<Pipeline, not started>"
 
     @property
     def about(self) -> str:
         """Network, plan, board and progress, in a line."""
-        host = self._host
+        host = self.host
         state = "closed" if host.closed else "failed" if host.error else "open"
         return f"{self.graph.name} on {self.plan}: {host.recorder.frames} frames done, {self.pending} pending, {state}"
 
@@ -165,7 +165,7 @@ class Pipeline:
 
     def check_open(self) -> None:
         """Raises PipelineError once a frame has failed, after ``close``, and in a fork."""
-        self._host.check_open()
+        self.host.check_open()
 
     def submit(self, x: Frame, timeout: float | None = None) -> FrameFuture:
         """Copies a frame in; waits while the pipeline is full.
@@ -194,7 +194,7 @@ class Pipeline:
         PipelineTimeoutError
             After ``timeout`` seconds.
         """
-        return self._host.submit(x, timeout)
+        return self.host.submit(x, timeout)
 
     def compute(self, x: Frame) -> Frame:
         """The result of a frame while no other is under way: as of ``submit`` and ``result``, or sooner, where this
@@ -203,7 +203,7 @@ class Pipeline:
         Raises ArgumentError for another shape or type, PipelineError (with stage, component and frame) when the frame
         failed, and after ``close``.
         """
-        return self._host.compute(x)
+        return self.host.compute(x)
 
     def result(self, timeout: float | None = None) -> Frame:
         """The oldest result not yet taken: an array, or a dict where the model has several outputs.
@@ -211,7 +211,7 @@ class Pipeline:
         Waits for it, also where nothing has been submitted yet. Raises PipelineError (with stage, component and frame)
         when that frame failed or the pipeline is closed, PipelineTimeoutError after ``timeout`` s.
         """
-        return self._host.result(timeout)
+        return self.host.result(timeout)
 
     # ---- another network or plan
 
@@ -257,12 +257,12 @@ class Pipeline:
         if self.rebalancer:
             raise ArgumentError("replace: expected a pipeline without rebalance, which goes by the first profile")
         with self._replace_lock:
-            self._host.check_open()
+            self.host.check_open()
             given, input = graph or self._given, input or self._input
             new = self._arrange(given, plan, profile, input)
             lanes = self.lanes.started(new.graph, new.plan)
             with self._close_lock:
-                self._host.replace(lanes, new.graph, new.plan, new.emulator, task)
+                self.host.replace(lanes, new.graph, new.plan, new.emulator, task)
             self._given, self._input, self.choice = given, input, new.choice
 
     # ---- sources
@@ -276,10 +276,10 @@ class Pipeline:
         """
         gone_through("frames", frames)
         self._check_empty("map")
-        feed = Feed([(frames, SourceCounter())], self._host.feed, self.lanes.gate)
+        feed = Feed([(frames, SourceCounter())], self.host.feed, self.lanes.gate)
         feed.start()
         try:
-            while (arrived := self._host.next_of(feed)) is not None:
+            while (arrived := self.host.next_of(feed)) is not None:
                 feed.inside.popleft()
                 yield arrived.result()
         finally:
@@ -315,14 +315,14 @@ class Pipeline:
             gone_through("source", frames)
         one_of(*DROPS)("drop", drop)
         optional(function)("task", task)
-        if task is not None and not self._host.border.pictured:
+        if task is not None and not self.host.border.pictured:
             raise ArgumentError("stream: expected a pipeline with input=Picture(...) for a task, got one without")
         if not given:
             raise ArgumentError("source: expected one at least, got none")
         self._check_empty("stream")
-        sources = [(frames, self._host.recorder.source(name)) for name, frames in given.items()]
-        feed = Feed(sources, self._host.feed, self.lanes.gate, drop == "oldest", lambda: self.pending, self.counters)
-        return Stream(live_results(self._host, feed, task), feed.stop)
+        sources = [(frames, self.host.recorder.source(name)) for name, frames in given.items()]
+        feed = Feed(sources, self.host.feed, self.lanes.gate, drop == "oldest", lambda: self.pending, self.counters)
+        return Stream(live_results(self.host, feed, task), feed.stop)
 
     def _check_empty(self, what: str) -> None:
         if self.pending:
@@ -332,11 +332,11 @@ class Pipeline:
 
     def stats(self, since: Snapshot | None = None) -> Stats:
         """Measured throughput, latency and use of each stage since the start, or since a ``snapshot``."""
-        return self._host.recorder.stats(self.counters(), since)
+        return self.host.recorder.stats(self.counters(), since)
 
     def snapshot(self) -> Snapshot:
         """Where a window of ``stats`` begins: what has been measured until now."""
-        return self._host.recorder.snapshot(self.counters())
+        return self.host.recorder.snapshot(self.counters())
 
     def counters(self) -> list[StageCounters]:
         """What each stage of each lane that takes frames has done until now; any thread may ask at any time."""
@@ -365,12 +365,12 @@ class Pipeline:
     @property
     def pending(self) -> int:
         """Frames submitted whose results have not been taken."""
-        return self._host.pending
+        return self.host.pending
 
     @property
     def times(self) -> tuple[FrameTimes, ...]:
         """Time stamps of the latest results taken, oldest first."""
-        return self._host.recorder.times
+        return self.host.recorder.times
 
     def close(self) -> None:
         """Ends the stages, drops frames whose results were not taken, and writes the trace. Safe to call twice.
@@ -378,11 +378,11 @@ class Pipeline:
         Raises ArgumentError where the trace cannot be written.
         """
         with self._close_lock:
-            first, self._host.closed = not self._host.closed, True
+            first, self.host.closed = not self.host.closed, True
             if self.rebalancer:
                 self.rebalancer.close()
             self.lanes.close()
-            if first and self._trace_to is not False and not self._host.forked:
+            if first and self._trace_to is not False and not self.host.forked:
                 self._trace = self.lanes.end_traces()
                 if self._trace_to is not True:
                     plans = [[frame, str(plan)] for frame, plan in self.lanes.plans]

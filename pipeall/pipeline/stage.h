@@ -214,6 +214,7 @@ void pa_lane_submit(pa_lane *lane, int64_t frame, int64_t due_ns);
  * this thread may fill the slot, or point it at memory of its own, and compute the frame. pa_lane_front has its result
  * next unless the lane is being closed. pa_lane_end_inline ends it, with or without a frame. */
 int pa_lane_begin_inline(pa_lane *lane, pa_thread_state *thread_state);
+pa_slot *pa_lane_result(pa_lane *lane); /* where the result of that frame will be, which may point elsewhere too */
 void pa_lane_run_inline(pa_lane *lane, int64_t frame);
 void pa_lane_end_inline(pa_lane *lane, const pa_thread_state *thread_state);
 char *pa_lane_block(const pa_lane *lane, const pa_slot *slot); /* of the frame in a slot; only where there are blocks */
