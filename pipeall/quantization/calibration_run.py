@@ -115,16 +115,14 @@ class CalibrationRun:
 
         return self._number("loss", measure)
 
-    def boxes(self, config: QuantConfig, reference: Reference) -> tuple[float, float]:
-        """The share of the boxes that come or go, and what the answers lose."""
+    def box_difference(self, graph: Graph, reference: Reference) -> float:
+        """By how much the boxes of a quantized network differ (``Difference.share``)."""
 
-        def measure() -> Vectors:
-            outputs = outputs_of(to_int8(config.resolve().build()), reference.samples, "", silent)
-            comparison = reference.compared(outputs)
-            return {"": np.array([comparison.boxes.drop, comparison.loss])}
+        def measure() -> float:
+            outputs = outputs_of(to_int8(graph), reference.samples, "", silent)
+            return reference.compared(outputs).boxes.share
 
-        drop, loss = self._recorded("boxes", {"": 2}, measure)[""].tolist()
-        return drop, loss
+        return self._number("boxes", measure)
 
     def emulated_error(self, config: QuantConfig, reference: Reference) -> float:
         """The error of the answers, with integers emulated in floats."""

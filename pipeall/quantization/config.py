@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -95,6 +95,11 @@ class Resolved:
     def input_params(self, layer: Node) -> QuantParams:
         """The parameters of the tensor that a layer reads."""
         return self.qparams[self.quantizable.root[layer.inputs[0]]]
+
+    def alone(self, root: str) -> Graph:
+        """The network of floats where only the tensors of this root are quantized."""
+        of = replace(self.quantizable, layers=(), sources={root: self.quantizable.sources[root]})
+        return with_qdq(self.graph, of, self.qparams, {}, {})
 
     def build(self, corrections: Mapping[str, np.ndarray] | None = None) -> Graph:
         """The quantized network, with these corrections of biases in place of the configuration's."""

@@ -1,75 +1,107 @@
-"""The few layers of floats without which a detector's boxes would differ, found by halving runs of layers."""
+"""Which nodes of a detector stay floats so that its boxes stay: those that take most of the difference for the least
+work.
+
+The levels of a tensor change boxes by so much. What several tensors do is independent: the squares add. So each tensor
+is quantized alone in the network of floats, and the difference of the boxes is its part of the whole. A tensor that
+only nodes of floats read is not quantized, and its part goes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from math import inf
+from math import prod
 
-from ..graph.ir import Node
+from ..graph.ir import Graph, Node
 from ..graph.ops import macs
 from .calibration_run import CalibrationRun, Reference
 from .config import QuantConfig
-from .quantizable import layers_with_activations
+from .quantizable import Quantizable, integer_nodes, layers_with_activations, quantizable
 
-ENOUGH = 0.02  # share of the boxes that may come or go
-SHARE = 0.1  # of the multiply-accumulates that may be of floats
-PART = 0.25  # of what is left of them, that several layers may take at once
-RUNS = 8  # that the search begins with
-TRIES = 32  # networks that are compared
+NEAR = 0.05  # by which boxes may differ
+SHARE = 0.1  # of the multiply-accumulates, that floats may cost
+ELEMENT = 16  # multiply-accumulates that an element costs where a node has none
+LOUDEST = 24  # tensors of which one is freed next
+LITTLE = 0.002  # of what is left of the difference (squared): less is not worth a node of floats
+
+
+def keep_boxes(config: QuantConfig, reference: Reference, few: Reference, run: CalibrationRun) -> QuantConfig:
+    """The configuration itself, where it keeps the boxes; else one with nodes of floats, as few as are enough.
+
+    Parameters
+    ----------
+    reference
+        By which configurations are compared.
+    few
+        By which tensors are: fewer samples.
+    """
+    if run.box_difference(config.resolve().build(), reference) <= NEAR:
+        return config
+    choices = [config, *_with_floats(config, _parts(config, few, run))]
+    low, high = 0, len(choices) - 1
+    while low < high:
+        middle = (low + high) // 2
+        enough = run.box_difference(choices[middle].resolve().build(), reference) <= NEAR
+        low, high = (low, middle) if enough else (middle + 1, high)
+    return choices[high]
+
+
+def _parts(config: QuantConfig, few: Reference, run: CalibrationRun) -> dict[str, float]:
+    """Of every quantized tensor, the square of what it makes boxes differ by, with those that share its parameters."""
+    resolved, parts = config.resolve(), {}
+    for done, (root, names) in enumerate(resolved.quantizable.sources.items()):
+        run.progress("tensors", done, len(resolved.qparams))
+        parts |= dict.fromkeys(names, run.box_difference(resolved.alone(root), few) ** 2)
+    run.progress("tensors", len(resolved.qparams), len(resolved.qparams))
+    return parts
 
 
 @dataclass(frozen=True)
-class _Run:
-    """Neighbouring layers; the configuration of which they were made floats, and what boxes and answers lost then.
+class _Step:
+    """Names of nodes of floats, what they cost, what is quantized then, and its part of the difference."""
 
-    gain  of floats in them, or at most that
-    """
-
-    layers: Sequence[Node]
-    gain: float = inf
-    config: QuantConfig | None = None
-    lost: tuple[float, float] = (inf, inf)
-
-    def parts(self, count: int) -> list[_Run]:
-        bounds = [len(self.layers) * i // count for i in range(count + 1)]
-        return [_Run(self.layers[a:b], self.gain) for a, b in pairwise(bounds) if a < b]
+    floats: frozenset[str]
+    cost: float
+    of: Quantizable
+    part: float
 
 
-def keep_boxes(config: QuantConfig, reference: Reference, run: CalibrationRun) -> QuantConfig:
-    """The configuration itself, where it keeps the boxes; else one with floats in the layers that lose most of them.
+def _with_floats(config: QuantConfig, parts: Mapping[str, float]) -> Iterator[QuantConfig]:
+    """The configuration with more and more nodes of floats, at each step those that take most for their cost."""
+    graph = config.graph
+    able, groups = integer_nodes(graph), layers_with_activations(graph)
 
-    The run of layers that gains most is halved, or becomes one of floats where it is short. So a few dozen networks are
-    compared, of hundreds of layers.
-    """
-    layers = config.resolve().quantizable.layers
-    groups = layers_with_activations(config.graph)
-    sizes = {node.name: macs(node, config.graph) for node in layers}
-    left = sum(sizes.values()) - (1 - SHARE) * sum(macs(node, config.graph) for node in config.graph.nodes)
+    def step(floats: frozenset[str], cost: float) -> _Step:
+        of = quantizable(graph, floats)
+        return _Step(floats, cost, of, sum(max(parts[name] for name in names) for names in of.sources.values()))
 
-    def with_floats(these: Sequence[Node]) -> QuantConfig:
-        nodes = frozenset().union(*(groups[node.name] for node in these))
-        return replace(config, float_nodes=config.float_nodes | nodes)
+    most = SHARE * sum(macs(node, graph) for node in graph.nodes)
+    now = step(config.float_nodes, 0.0)
+    while True:
+        readers = _readers(graph, now.of, able - now.floats)
+        loudest = sorted(readers, key=lambda root: max(parts[name] for name in now.of.sources[root]))[-LOUDEST:]
+        tried = [
+            step(
+                now.floats.union(*(groups.get(node.name, {node.name}) for node in readers[root])),
+                now.cost + sum(_cost(node, graph) for node in readers[root]),
+            )
+            for root in loudest
+        ]
+        tried = [each for each in tried if each.cost <= most and now.part - each.part > LITTLE * now.part]
+        if not tried:
+            return
+        now = max(tried, key=lambda each: (now.part - each.part) / (each.cost - now.cost))
+        yield replace(config, float_nodes=now.floats)
 
-    drop, loss = run.boxes(config, reference)
-    waiting, tries = _Run(layers).parts(RUNS), 0
-    while drop > ENOUGH and waiting:
-        best = max(waiting, key=lambda each: each.gain)
-        waiting.remove(best)
-        size = sum(sizes[node.name] for node in best.layers)
-        if best.config is not config:
-            if tries == TRIES:
-                break
-            run.progress("layers", tries, TRIES)
-            tries += 1
-            lost = run.boxes(with_floats(best.layers), reference)
-            waiting.append(_Run(best.layers, loss - lost[1], config, lost))
-        elif best.gain <= 0:
-            break
-        elif len(best.layers) > 1 and size > PART * left:
-            waiting += best.parts(2)
-        elif size <= left:
-            config, (drop, loss), left = with_floats(best.layers), best.lost, left - size
-    run.progress("layers", TRIES, TRIES)
-    return config
+
+def _readers(graph: Graph, of: Quantizable, integer: set[str]) -> dict[str, list[Node]]:
+    """The nodes of integers that read the tensors of each root, moved or not."""
+    readers: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        for root in {of.root[name] for name in node.inputs if name in of.root} if node.name in integer else ():
+            readers.setdefault(root, []).append(node)
+    return readers
+
+
+def _cost(node: Node, graph: Graph) -> int:
+    return macs(node, graph) or ELEMENT * prod(graph.tensors[node.output].shape)

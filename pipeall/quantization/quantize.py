@@ -162,8 +162,11 @@ def quantize(
     float_nodes = frozenset().union(*(groups[name] for name in keep))
     answering = with_logits(plain)
     reference = partial(Reference, answering, agreement=agreement, progress=run.progress)
-    to_keep_boxes = max_drop is None and judged_by_boxes
-    config = _chosen(answering, run, reference, method, rounding, float_nodes, to_keep_boxes)
+    if judged_by_boxes and method == "auto":
+        method = "minmax"
+    config = _chosen(answering, run, reference, method, rounding, float_nodes)
+    if judged_by_boxes and max_drop is None:
+        config = keep_boxes(config, *(reference(_some(run.samples, most)) for most in (TRIED, SENSED)), run)
     config = replace(config, graph=replace(config.graph, outputs=plain.outputs, lengths=plain.lengths))
     compared = partial(run.comparison, graph=plain, samples=arrays, agreement=agreement)
     comparison = compared(config)
@@ -215,7 +218,6 @@ def _chosen(
     method: str,
     rounding: str,
     float_nodes: frozenset[str],
-    to_keep_boxes: bool,
 ) -> QuantConfig:
     """The configuration that loses least of the answers; biases are corrected. ``reference``: of some samples."""
     plain = observed(graph, run)
@@ -230,8 +232,7 @@ def _chosen(
     if rounding == "gptq":
         best = replace(best, gptq_weights=run.gptq_weights(best.resolve(), few))
     corrected = replace(best, corrections=run.bias_corrections(best.resolve(), few))
-    config = min(corrected, best, key=partial(run.loss, reference=telling))
-    return keep_boxes(config, reference(_some(run.samples, TRIED)), run) if to_keep_boxes else config
+    return min(corrected, best, key=partial(run.loss, reference=telling))
 
 
 def _refined(

@@ -11,7 +11,7 @@ from pipeall.graph.ops import run_graph
 from pipeall.quantization.calibrate import more_pictures, with_logits
 from pipeall.quantization.calibration_run import CalibrationRun, Reference
 from pipeall.quantization.compare import FAINT, LITTLE, SAME, agreement_of, compare
-from pipeall.quantization.keep_boxes import SHARE, keep_boxes
+from pipeall.quantization.keep_boxes import NEAR, SHARE, keep_boxes
 from pipeall.quantization.quantizable import layers_with_activations, logits, quantizable
 from pipeall.quantization.quantize import observed
 
@@ -173,17 +173,17 @@ def plain():
 
 def test_the_layer_that_loses_boxes_is_found(plain):
     config, reference, run = plain
-    assert run.boxes(config, reference)[0] > 0.5
-    kept = keep_boxes(config, reference, run)
+    assert run.box_difference(config.resolve().build(), reference) > 0.5
+    kept = keep_boxes(config, reference, reference, run)
     assert kept.float_nodes == {config.graph.nodes[2].name}
-    assert run.boxes(kept, reference)[0] == 0
+    assert run.box_difference(kept.resolve().build(), reference) < NEAR
 
 
 def test_floats_have_a_bound(plain, monkeypatch):
     """The layer has 5 % of the multiply-accumulates."""
     monkeypatch.setattr("pipeall.quantization.keep_boxes.SHARE", 0.04)
     config, reference, run = plain
-    assert config.graph.nodes[2].name not in keep_boxes(config, reference, run).float_nodes
+    assert config.graph.nodes[2].name not in keep_boxes(config, reference, reference, run).float_nodes
 
 
 def test_a_detector_keeps_its_boxes():
