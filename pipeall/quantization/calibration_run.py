@@ -53,6 +53,12 @@ class Reference:
     def answers(self) -> list[Arrays]:
         return list(outputs_of(self.graph, self.samples, "reference", self.progress))
 
+    def busiest(self, count: int) -> Reference:
+        """The same by the samples with the most boxes, weighed by scores."""
+        scores = [self.agreement.differ(y, y).scores for y in self.answers]
+        chosen = sorted(range(len(scores)), key=scores.__getitem__)[-count:]
+        return Reference(self.graph, [self.samples[i] for i in chosen], self.agreement, self.progress)
+
     def compared(self, outputs: Iterable[Arrays], every: int = 1) -> Comparison:
         """With another network's outputs for every so many samples."""
         return compare(self.names, self.answers[::every], outputs, self.agreement)

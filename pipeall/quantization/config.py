@@ -17,6 +17,7 @@ from .insert_qdq import IntegerWeights, integer_weights, with_qdq
 from .qparams import METHODS, QuantParams, behind
 from .quantizable import Quantizable, activation_of, never_clipped, quantizable
 
+TINY = np.finfo(float).tiny
 AFTER_ACTIVATION = " after activation"  # behind the method of a tensor that only an activation reads
 
 
@@ -32,6 +33,7 @@ class QuantConfig:
     float_nodes   names of the nodes that compute with floats
     gptq_weights  weights rounded by GPTQ, by the layer's name; other layers' are rounded to nearest
     corrections   mean error of each output of a layer, by its name: subtracted from the biases
+    margin        by which ranges reach beyond what was seen, in standard deviations of the samples' greatest values
     known         parameters by method and tensors, shared by configurations that differ in something else
     """
 
@@ -43,6 +45,7 @@ class QuantConfig:
     float_nodes: frozenset[str] = frozenset()
     gptq_weights: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     corrections: dict[str, np.ndarray] = field(default_factory=dict)
+    margin: float = 0.0
     known: dict[tuple[str, tuple[str, ...]], QuantParams] = field(default_factory=dict, repr=False)
 
     def resolve(self) -> Resolved:
@@ -63,6 +66,11 @@ class QuantConfig:
         return activation_of(self.graph, names[0]) if len(names) == 1 else None
 
     def _qparams(self, names: tuple[str, ...], how: str) -> QuantParams:
+        peaks = np.max([self.histograms[name].peaks for name in names], 0)
+        return self._seen(names, how).wider(1 + self.margin * float(peaks.std() / max(peaks.max(), TINY)))
+
+    def _seen(self, names: tuple[str, ...], how: str) -> QuantParams:
+        """The parameters for what was seen."""
         histogram = deepcopy(self.histograms[names[0]])
         for name in names[1:]:
             histogram.merge(self.histograms[name])

@@ -18,6 +18,7 @@ from .calibration_run import CalibrationRun, Reference
 from .config import QuantConfig
 from .quantizable import Quantizable, integer_nodes, layers_with_activations, quantizable
 
+FEW = 4  # samples, those with the most boxes, by which tensors are compared
 NEAR = 0.05  # by which boxes may differ
 SHARE = 0.1  # of the multiply-accumulates, that floats may cost
 ELEMENT = 16  # multiply-accumulates that an element costs where a node has none
@@ -25,19 +26,11 @@ LOUDEST = 24  # tensors of which one is freed next
 LITTLE = 0.002  # of what is left of the difference (squared): less is not worth a node of floats
 
 
-def keep_boxes(config: QuantConfig, reference: Reference, few: Reference, run: CalibrationRun) -> QuantConfig:
-    """The configuration itself, where it keeps the boxes; else one with nodes of floats, as few as are enough.
-
-    Parameters
-    ----------
-    reference
-        By which configurations are compared.
-    few
-        By which tensors are: fewer samples.
-    """
+def keep_boxes(config: QuantConfig, reference: Reference, run: CalibrationRun) -> QuantConfig:
+    """The configuration itself, where it keeps the boxes; else one with nodes of floats, as few as are enough."""
     if run.box_difference(config.resolve().build(), reference) <= NEAR:
         return config
-    choices = [config, *_with_floats(config, _parts(config, few, run))]
+    choices = [config, *_with_floats(config, _parts(config, reference.busiest(FEW), run))]
     low, high = 0, len(choices) - 1
     while low < high:
         middle = (low + high) // 2
@@ -46,12 +39,12 @@ def keep_boxes(config: QuantConfig, reference: Reference, few: Reference, run: C
     return choices[high]
 
 
-def _parts(config: QuantConfig, few: Reference, run: CalibrationRun) -> dict[str, float]:
+def _parts(config: QuantConfig, reference: Reference, run: CalibrationRun) -> dict[str, float]:
     """Of every quantized tensor, the square of what it makes boxes differ by, with those that share its parameters."""
     resolved, parts = config.resolve(), {}
     for done, (root, names) in enumerate(resolved.quantizable.sources.items()):
         run.progress("tensors", done, len(resolved.qparams))
-        parts |= dict.fromkeys(names, run.box_difference(resolved.alone(root), few) ** 2)
+        parts |= dict.fromkeys(names, run.box_difference(resolved.alone(root), reference) ** 2)
     run.progress("tensors", len(resolved.qparams), len(resolved.qparams))
     return parts
 

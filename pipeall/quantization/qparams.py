@@ -37,6 +37,10 @@ class QuantParams:
             return cls(1.0, -128)
         return cls(float(scale), int(np.clip(np.rint(low / scale), -STEPS, 0)))
 
+    def wider(self, by: float) -> QuantParams:
+        """For a range that is ``by`` times as large."""
+        return self.of_range(by * self.scale * self.low, by * self.scale * (self.low + STEPS))
+
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Quantized values, half to even."""
         return np.clip(np.rint(x / self.scale), self.low, self.low + STEPS) * self.scale

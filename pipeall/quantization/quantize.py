@@ -37,6 +37,7 @@ SENSED = 8  # samples by which the costs of layers are compared
 SOME, FEW = 2, 8  # every second sample, every eighth
 RUNS = 64  # of neighbouring tensors, at most, that try other methods
 CORRECTED = 64  # samples by which biases are corrected, and weights are rounded by GPTQ
+MARGIN = 0.5  # of a detector's ranges: about what the greatest of twice as many samples adds
 ALIKE = 0.02  # scales that differ by less, of the larger, are not tried
 ALL_METHODS = ("auto", *METHODS)
 
@@ -162,11 +163,12 @@ def quantize(
     float_nodes = frozenset().union(*(groups[name] for name in keep))
     answering = with_logits(plain)
     reference = partial(Reference, answering, agreement=agreement, progress=run.progress)
+    margin = 0.0
     if judged_by_boxes and method == "auto":
-        method = "minmax"
-    config = _chosen(answering, run, reference, method, rounding, float_nodes)
+        method, margin = "minmax", MARGIN
+    config = _chosen(answering, run, reference, method, margin, rounding, float_nodes)
     if judged_by_boxes and max_drop is None:
-        config = keep_boxes(config, *(reference(_some(run.samples, most)) for most in (TRIED, SENSED)), run)
+        config = keep_boxes(config, reference(_some(run.samples, TRIED)), run)
     config = replace(config, graph=replace(config.graph, outputs=plain.outputs, lengths=plain.lengths))
     compared = partial(run.comparison, graph=plain, samples=arrays, agreement=agreement)
     comparison = compared(config)
@@ -216,6 +218,7 @@ def _chosen(
     run: CalibrationRun,
     reference: Callable[[list[Arrays]], Reference],
     method: str,
+    margin: float,
     rounding: str,
     float_nodes: frozenset[str],
 ) -> QuantConfig:
@@ -224,7 +227,8 @@ def _chosen(
     telling = reference(_telling(run.samples, plain, TRIED))
     methods = METHODS if method == "auto" else (method,)
     starts = [config for config in (plain, observed_equalized(graph, run)) if config]
-    choices = [replace(start, method=name, float_nodes=float_nodes) for start in starts for name in methods]
+    starts = [replace(config, margin=margin, float_nodes=float_nodes) for config in starts]
+    choices = [replace(start, method=name) for start in starts for name in methods]
     losses = [run.loss(choice, telling, corrected=True) for choice in choices]
     least = min(losses)
     best = _refined(choices[losses.index(least)], least, method == "auto", telling, run)

@@ -174,7 +174,7 @@ def plain():
 def test_the_layer_that_loses_boxes_is_found(plain):
     config, reference, run = plain
     assert run.box_difference(config.resolve().build(), reference) > 0.5
-    kept = keep_boxes(config, reference, reference, run)
+    kept = keep_boxes(config, reference, run)
     assert kept.float_nodes == {config.graph.nodes[2].name}
     assert run.box_difference(kept.resolve().build(), reference) < NEAR
 
@@ -183,7 +183,30 @@ def test_floats_have_a_bound(plain, monkeypatch):
     """The layer has 5 % of the multiply-accumulates."""
     monkeypatch.setattr("pipeall.quantization.keep_boxes.SHARE", 0.04)
     config, reference, run = plain
-    assert config.graph.nodes[2].name not in keep_boxes(config, reference, reference, run).float_nodes
+    assert config.graph.nodes[2].name not in keep_boxes(config, reference, run).float_nodes
+
+
+def test_one_tensor_is_quantized_alone(plain):
+    """Against NumPy: its values on its levels, all else in float64."""
+    config, reference, run = plain
+    resolved, x = config.resolve(), {"x0": reference.samples[0]["x0"].astype(np.float64)}
+    exact = run_graph(config.graph, x, all_tensors=True)
+    for root, (name,) in resolved.quantizable.sources.items():
+        params = resolved.qparams[root]
+        levels = np.clip(np.rint(exact[name] / params.scale), params.low, params.low + 255) * params.scale
+        made = run_graph(resolved.alone(root), x, all_tensors=True)
+        output = next(each for each in resolved.alone(root).nodes if each.op == "fakequant").output
+        np.testing.assert_allclose(made[output], levels, atol=1.01 * params.scale)  # a level where it is a tie
+        assert np.abs(made[output] - levels).mean() < 1e-3 * params.scale
+        assert sum(node.op == "fakequant" for node in resolved.alone(root).nodes) == 1
+
+
+def test_samples_with_the_most_boxes(plain):
+    _, reference, _ = plain
+    dark = {"x0": np.zeros_like(reference.samples[0]["x0"])}
+    more = Reference(reference.graph, [dark, reference.samples[0], dark], reference.agreement)
+    (chosen,) = more.busiest(1).samples
+    assert chosen is reference.samples[0]
 
 
 def test_a_detector_keeps_its_boxes():

@@ -165,3 +165,22 @@ def test_each_tensor_has_the_method_that_errs_least():
     assert error(start) > 2 * ALIKE * len(found.sources)
     for name, qparams in made.resolve().qparams.items():
         assert qparams.scale == pytest.approx(wanted[name].scale, rel=2 * ALIKE)
+
+
+def test_ranges_reach_beyond_what_was_seen():
+    """By half a standard deviation of the samples' greatest values; tensors of one range by the greatest of any."""
+    graph = split_residuals(small())
+    photos = [{"x0": frame} for frame in frames(graph, 10)]
+    start = observed(graph, CalibrationRun(photos))
+    (name,) = (tensor.name for tensor in graph.inputs)
+    peaks = np.array([np.abs(photo[name]).max() for photo in photos], np.float64)
+    seen, wider = (replace(start, margin=margin, known={}).resolve().qparams for margin in (0.0, 0.5))
+    assert wider[name].scale == pytest.approx((1 + peaks.std() / peaks.max() / 2) * seen[name].scale)
+    assert all(wider[root].scale >= seen[root].scale for root in seen)  # the same where all reach a bound
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", METHODS)
+def test_no_wider_is_the_same(name, kind):
+    qparams = METHODS[name](histogram_of(values(kind)))
+    assert qparams.wider(1.0) == qparams
