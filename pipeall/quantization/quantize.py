@@ -119,8 +119,8 @@ def quantize(
         What the outputs mean, as ``pipeall.tasks.task`` gives it. None: as recognized.
     method
         Of calibration: minmax, percentile (99.99), entropy or mse. auto: the method with the least error of the
-        outputs, on channels as they are or equalized, and then for each tensor the one that lowers it; for detectors
-        minmax, a little wider, since objects have the greatest values.
+        outputs, on channels as they are or equalized, and then for each tensor the one that lowers it. Of a detector
+        minmax, a little wider.
     max_drop
         The most that may be lost, a share: of a classifier's samples whose class changes, of a detector's clear boxes
         that only one network has, of a segmenter's pixels whose class changes; for other networks the relative error of
@@ -164,10 +164,7 @@ def quantize(
     float_nodes = frozenset().union(*(groups[name] for name in keep))
     answering = with_logits(plain)
     reference = partial(Reference, answering, agreement=agreement, progress=run.progress)
-    margin = 0.0
-    if judged_by_boxes and method == "auto":
-        method, margin = "minmax", MARGIN
-    config = _chosen(answering, run, reference, method, margin, rounding, float_nodes)
+    config = _chosen(answering, run, reference, method, rounding, float_nodes, judged_by_boxes)
     if judged_by_boxes and max_drop is None:
         config = keep_boxes(config, reference(_some(run.samples, TRIED)), run)
     config = replace(config, graph=replace(config.graph, outputs=plain.outputs, lengths=plain.lengths))
@@ -176,9 +173,7 @@ def quantize(
     if max_drop is not None and agreement is not None and comparison.agreement is None:
         raise ArgumentError(f"samples: expected some with clear {agreement.what} to judge max_drop by, got none")
     over = max_drop is not None and comparison.drop > max_drop
-    errors = {}
-    if layers or over:
-        errors = sensitivities(config, reference(_some(arrays, SENSED)), run)
+    errors = sensitivities(config, reference(_some(arrays, SENSED)), run) if layers or over else {}
     if over:
         config = within_budget(config, errors, max_drop, compared)
         comparison = compared(config)
@@ -219,13 +214,16 @@ def _chosen(
     run: CalibrationRun,
     reference: Callable[[list[Arrays]], Reference],
     method: str,
-    margin: float,
     rounding: str,
     float_nodes: frozenset[str],
+    boxes: bool,
 ) -> QuantConfig:
     """The configuration that loses least of the answers; biases are corrected. ``reference``: of some samples."""
     plain = observed(graph, run)
     telling = reference(_telling(run.samples, plain, TRIED))
+    margin = 0.0
+    if boxes and method == "auto":
+        method, margin = "minmax", MARGIN
     methods = METHODS if method == "auto" else (method,)
     starts = [config for config in (plain, observed_equalized(graph, run)) if config]
     starts = [replace(config, margin=margin, float_nodes=float_nodes) for config in starts]
