@@ -387,6 +387,13 @@ def test_steps_of_single_elements_have_long_runs():
     assert copies_of(net.graph(net.op("sub", net.conv("x0", 32), "x1"))) == 3  # both that enter, and what leaves
 
 
+def test_few_channels_are_pooled_where_they_lie():
+    """One by one, without a copy before; many are brought together."""
+    for channels, found in ((3, {"maxpool": 3}), (5, {"copy": 2, "maxpool": 1})):
+        net = Net((1, channels, 8, 9))
+        assert kinds(lower(net.graph(net.op("maxpool", "x0", kernel=(2, 2), strides=(2, 2))))) == found
+
+
 def test_weights_of_a_transposed_convolution_are_bounded():
     """A file says dilations in a few bytes."""
     net = Net((1, 64, 3, 3))

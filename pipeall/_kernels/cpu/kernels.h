@@ -212,10 +212,14 @@ typedef void (*pa_depthwise_f32_fn)(const pa_depthwise_args *);
 
 /* Pooling of one output row: the average is inverse_count[x] (out_w factors) times the sum over the window,
  * the maximum where inverse_count is NULL. A window of padding alone gives 0, or -inf. `rows` and `out` are of the kernel's
- * element type. */
+ * element type.
+ *   line  NULL, or room for a row of the input with its padding, which is there, as what changes no result, and 2
+ *         PA_LANES_MAX elements more. Pixels of `rows` and `out` lie together then, stride_x is 1, or 2 with one channel,
+ *         and an average is the sum alone, whatever inverse_count has. */
 typedef struct pa_pool_args {
     pa_row_window window;
     int32_t channels;
+    void *line;
     const float *inverse_count;
     void *out;
     int64_t out_stride;

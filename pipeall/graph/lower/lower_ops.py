@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import inf, prod
+from math import inf
 from typing import Any
 
 from ...errors import ModelError
 from ...picture import described, example
 from ...steps import Strided, View
 from ..ir import Node
-from ..ops import OPS, Trait, attributes, has, infer_type, unclamped
+from ..ops import OPS, Trait, has, infer_type
 from ..pointwise import BINARY, UNARY
 from . import lower_int8, lower_movement
+from .lower_conv import conv, fc
 from .lower_deconv import deconv
-from .lowering import Lowering
+from .lowering import Lowering, attrs_of
 from .strides import (
+    FEW,
     IMAGE_ORDER,
     LINE,
     broadcast,
+    images,
     in_lines,
     is_row_major,
     merged,
@@ -27,6 +30,7 @@ from .strides import (
     permuted,
     pixels,
     place,
+    planes,
     rows,
 )
 
@@ -69,10 +73,6 @@ def writes(node: Node, at: Strided, image: bool) -> bool:
     return pixels(at) is not None if len(at.shape) == 4 else is_row_major(at)
 
 
-def attrs_of(node: Node, *names: str) -> dict[str, Any]:
-    return {name: node.attrs[name] for name in names}
-
-
 def general(to: Lowering, node: Node) -> None:
     """A step of the op's own name, on operands as they lie."""
     src = [to.operand(name) for name in node.inputs]
@@ -96,10 +96,16 @@ KINDS = {"softmax": "softmax_nd", "layernorm": "layernorm_nd"}  # the names of s
 # ---- images ----
 
 
-def images(view: View, count: int) -> list[View]:
-    """The images that lie one below the other in a view."""
-    h = view.h // count
-    return [replace(view, offset=view.offset + i * h * view.w * view.stride, h=h) for i in range(count)]
+def pool(to: Lowering, node: Node) -> None:
+    """Few channels that lie apart are windows over each of them."""
+    name, placed, shape = to.activation(node), to.places.get(node.output), to.shape(node.output)
+    x, apart = to.places[name], placed is None or planes(placed) is not None
+    together = pixels(x) is not None or name in to.images or x.dtype != FLOAT or shape[0] * shape[1] > FEW
+    if together or not apart or planes(x) is None:
+        plain(to, node)
+        return
+    for a, b in zip(planes(x), planes(to.target(node, range(4))), strict=True):
+        to.step(node.op, node, (a,), b, attrs_of(node, *PLAIN[node.op]))
 
 
 def plain(to: Lowering, node: Node) -> None:
@@ -108,81 +114,6 @@ def plain(to: Lowering, node: Node) -> None:
     each = zip(*(images(view, count) for view in (x, out)), strict=True) if node.op != "lrn" else [(x, out)]
     for a, b in each:
         to.step(node.op, node, (a,), b, attrs_of(node, *PLAIN[node.op]) | lower_int8.qparams(to, node))
-
-
-def conv(to: Lowering, node: Node) -> None:
-    src = [to.pixels(node, index) for index in (0, *range(3, len(node.inputs)))]
-    last, more = node, lower_int8.qparams(to, node)
-    if to.tensor(node.output).quantization is not None:
-        last, added, fused = lower_int8.absorbed(to, node)
-        src, more = [*src, *(to.pixels(last, last.inputs.index(name)) for name in added)], more | fused
-    elif silu := _silu_behind(to, node):
-        last, residual = _sum_behind(to, silu)
-        src, more = [*src, *residual], {"silu": True}
-    out, weight, count = pixels(to.target(last)), to.constant(node, 1), to.shape(node.output)[0]
-    attrs = attrs_of(node, "strides", "pads", "dilations", "groups", "lo", "hi")
-    if 1 < attrs["groups"] == src[0].c < len(weight) and src[0].dtype == "int8":  # several filters for each channel
-        src[0], attrs["groups"] = _repeated_channels(to, node, src[0], len(weight)), len(weight)
-    params = {"kernel": weight.shape[2:], **attrs, **more}
-    together = params["kernel"] == params["strides"] == (1, 1) and not any(params["pads"])
-    for *given, made in zip(*(images(view, 1 if together else count) for view in (*src, out)), strict=True):
-        to.step("conv", node, given, made, params, weight, to.constant(node, 2))
-
-
-def _silu_behind(to: Lowering, node: Node) -> Node | None:
-    """The SiLU that alone reads what a convolution of floats without a residual makes, where the device fuses it."""
-    consumers = to.only_consumers(node.output)
-    floats = to.type_of(node.inputs[0]) == to.type_of(node.output)
-    if not to.silu or not floats or len(node.inputs) > 3 or [other.op for other in consumers] != ["swish"]:
-        return None
-    (silu,) = consumers
-    if silu.attrs["alpha"] != 1 or not to.lies_as_pixels(silu):
-        return None
-    to.done.add(silu.output)
-    return silu
-
-
-def _sum_behind(to: Lowering, node: Node) -> tuple[Node, list[View]]:
-    """The sum that alone reads a node's output, whose other operand is an image that is there, and this; else the node
-    alone."""
-    consumers = to.only_consumers(node.output)
-    if [other.op for other in consumers] != ["add"] or not unclamped(consumers[0]):
-        return node, []
-    (total,) = consumers
-    others = [name for name in total.inputs if name != node.output]
-    if len(others) != 1 or others[0] not in to.done or to.shape(others[0]) != to.shape(node.output):
-        return node, []
-    if not to.lies_as_pixels(total) or pixels(to.places[others[0]]) is None:
-        return node, []
-    to.done.add(total.output)
-    return total, [to.pixels(total, total.inputs.index(others[0]))]
-
-
-def _repeated_channels(to: Lowering, node: Node, x: View, channels: int) -> View:
-    """The image with every channel as often as it has filters, for depthwise kernels of integers."""
-    times = channels // x.c
-    made = to.storage((1, channels, x.h, x.w), x.dtype)
-    dims = (x.h * x.w, x.c, times)
-    source = place(x.base, x.offset, dims, (x.stride, 1, 0), x.dtype)
-    to.copy(node.name, source, place(made.base, made.offset, dims, (made.stride, times, 1), made.dtype))
-    return made
-
-
-def fc(to: Lowering, node: Node) -> None:
-    """Rows times a matrix, as a 1 x 1 convolution; the rows of images, as one whose kernel covers an image."""
-    name, axis, weight = to.activation(node), node.attrs["axis"], to.constant(node, 1)
-    out = rows(to.target(node, range(len(to.shape(node.output)))), len(to.shape(node.output)) - 1)
-    x, kernel, view = to.places[name], (1, 1), rows(to.places[name], axis)
-    attrs = attributes("conv", **attrs_of(node, "lo", "hi"))
-    if view is None and axis == 1 and len(x.shape) == 4:
-        view, count = to.pixels(node), x.shape[0]
-        kernel = (view.h // count, view.w)
-        attrs["strides"] = (kernel[0], 1)
-    elif view is None:
-        view = rows(to.contiguous(name), axis)
-    channels = weight.shape[1] // prod(kernel)
-    params = {"kernel": kernel, **attrs, **lower_int8.qparams(to, node)}
-    to.step("conv", node, (view,), out, params, weight.reshape(-1, channels, *kernel), to.constant(node, 2))
 
 
 def shuffle(to: Lowering, node: Node) -> None:
@@ -370,7 +301,8 @@ def product(to: Lowering, node: Node) -> None:
 
 
 RULES: dict[str, Callable[[Lowering, Node], None]] = {
-    **dict.fromkeys(PLAIN, plain),
+    **dict.fromkeys(("maxpool", "avgpool"), pool),
+    "lrn": plain,
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
     **dict.fromkeys(("matmul", "attention"), product),

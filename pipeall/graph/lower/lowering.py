@@ -294,6 +294,11 @@ class Lowering:
         self.steps.append(Step("copy", name, (reaching(a),), reaching(b), params))
 
 
+def attrs_of(node: Node, *names: str) -> dict[str, Any]:
+    """Some attributes of a node, for a step."""
+    return {name: node.attrs[name] for name in names}
+
+
 def image_names(graph: Graph) -> frozenset[str]:
     """The tensors that should lie as pixels do: those of rank 4 that ops on images read or write, and what computes in
     their layout. Others of rank 4, as heads of attention or windows of tokens, lie better in row-major order."""

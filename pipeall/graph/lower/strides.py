@@ -17,6 +17,7 @@ from ...steps import CONSTANT, Strided, View
 
 IMAGE_ORDER = (0, 2, 3, 1)  # NHWC: the axes of an image, slowest first
 LINE = 16  # elements, of a cache line of floats
+FEW = 4  # channels of an image that are as fast one by one as they would be together, had they to be brought together
 
 
 def row_major(dims: Sequence[int]) -> tuple[int, ...]:
@@ -140,6 +141,23 @@ def pixels(at: Strided) -> View | None:
     stride = by_w if w > 1 else by_h if h > 1 else by_n if n > 1 else c
     fits = (h == 1 or by_h == w * stride) and (n == 1 or by_n == h * w * stride) and stride >= c
     return View(at.base, at.offset, n * h, w, c, stride, at.dtype) if fits else None
+
+
+def images(view: View, count: int) -> list[View]:
+    """The images that lie one below the other in a view."""
+    h = view.h // count
+    return [replace(view, offset=view.offset + i * h * view.w * view.stride, h=h) for i in range(count)]
+
+
+def planes(at: Strided) -> list[View] | None:
+    """The channels of an image, each as pixels of one, where each lies row after row."""
+    if len(at.shape) != 4:
+        return None
+    (n, c, h, w), (by_n, by_c, by_h, by_w) = at.shape, at.strides
+    if (w > 1 and by_w != 1) or (h > 1 and by_h != w):
+        return None
+    starts = [at.offset + i * by_n + j * by_c for i in range(n) for j in range(c)]
+    return [View(at.base, start, h, w, 1, 1, at.dtype) for start in starts]
 
 
 def rows(at: Strided, axis: int) -> View | None:

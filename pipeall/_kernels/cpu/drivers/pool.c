@@ -39,7 +39,9 @@ static reach inside(int64_t at, int64_t taps, int64_t dilation, int64_t size) {
 
 /* Taps of a window at output position i that its divisor counts: from `before` pads to `after` pads around `size` positions. */
 static int counted(int i, int taps, int stride, int dilation, int pad, int before, int after, int size) {
-    return (int)inside((int64_t)i * stride - pad + before, taps, dilation, (int64_t)size + before + after).count;
+    const int64_t first = (int64_t)i * stride - pad + before, positions = (int64_t)size + before + after;
+    const int whole = first >= 0 && first + (taps - 1) * (int64_t)dilation < positions; /* mostly: a division takes long */
+    return whole ? taps : (int)inside(first, taps, dilation, positions).count;
 }
 
 static char *at(const pa_pool_op *p, const pa_view *v, void *const *bases, int64_t element) {
@@ -50,14 +52,14 @@ static char *at(const pa_pool_op *p, const pa_view *v, void *const *bases, int64
 static int lies_in_lines(const pa_pool_op *p) {
     enum { FEW = 4 };
     const int together = p->src.c <= FEW && p->src.stride == p->src.c && p->dst.stride == p->src.c;
-    return together && p->window.kw <= PA_KERNEL_ROWS_MAX && (p->item_bytes == sizeof(float) || !p->average);
+    return together && (p->item_bytes == sizeof(float) || !p->average);
 }
 
-/* Elements of a line with its padding, and of the windows at every column of it. */
+/* Elements of a line with its padding and what vectors read behind it, and of the windows at every column of it. */
 static int64_t line_items(const pa_pool_op *p) {
     const pa_window *w = &p->window;
     const int64_t reach = (p->dst.w - 1) * (int64_t)w->stride_x + (w->kw - 1) * (int64_t)w->dilation_x + 1;
-    return max64(reach, w->pad_left + (int64_t)p->src.w) * p->src.c;
+    return max64(reach, w->pad_left + (int64_t)p->src.w) * p->src.c + 2 * PA_LANES_MAX;
 }
 static int64_t window_items(const pa_pool_op *p) { return ((p->dst.w - 1) * (int64_t)p->window.stride_x + 1) * p->src.c; }
 
@@ -72,31 +74,21 @@ static void fill_padding(const pa_pool_op *p, void *line) {
     }
 }
 
-/* n elements from those of so many rows at the same place: their maxima, or their sums. */
-static void fold(const pa_pool_op *p, int rows, const void *const *row, int64_t n, void *out) {
-    static const float one = 1;
-    PA_FUNCTION(pool, f32, p->kernel)(&(pa_pool_args){
-        .window = {.out_w = 1, .in_w = 1, .kh = rows, .kw = 1, .stride_x = 1, .dilation_x = 1, .rows = row},
-        .channels = (int32_t)n,
-        .inverse_count = p->average ? &one : NULL,
-        .out = out,
-    });
-}
+/* Whether the kernel does all windows of a line, of which every stride-th is taken then. */
+static int takes_some(const pa_pool_op *p) { return p->window.stride_x > (p->src.c == 1 ? 2 : 1); }
 
-/* A row of output pixels of few channels: all columns of the input down the window, then these across it, then every
- * stride-th of them. */
-static void pool_line(const pa_pool_op *p, const void *const *rows, const float *inverse, char *line, char *windows, void *out) {
-    const pa_window *w = &p->window;
-    const int64_t c = p->src.c, pixel = c * p->item_bytes;
-    const void *columns[PA_KERNEL_ROWS_MAX];
-    fold(p, w->kh, rows, p->src.w * c, line + w->pad_left * pixel);
-    for (int k = 0; k < w->kw; k++) columns[k] = line + (int64_t)k * w->dilation_x * pixel;
-    fold(p, w->kw, columns, window_items(p), w->stride_x > 1 ? windows : out);
-    for (int64_t i = 0; w->stride_x > 1 && i < c; i++)
-        move_run(p->item_bytes, p->dst.w, windows + i * p->item_bytes, w->stride_x * c, (char *)out + i * p->item_bytes, c);
-    if (!p->average) return;
-    float *sums = out;
-    for (int64_t i = 0; i < p->dst.w * c; i++) sums[i] *= inverse[i];
+/* A row of output pixels of few channels. */
+static void pool_line(const pa_pool_op *p, pa_pool_args args, char *windows) {
+    const int64_t c = p->src.c, stride = args.window.stride_x;
+    float *sums = args.out;
+    if (takes_some(p)) {
+        args.window.out_w = (int32_t)((p->dst.w - 1) * stride + 1), args.window.stride_x = 1;
+        args.out = windows;
+    }
+    PA_FUNCTION(pool, f32, p->kernel)(&args);
+    for (int64_t i = 0; takes_some(p) && i < c; i++)
+        move_run(p->item_bytes, p->dst.w, windows + i * p->item_bytes, stride * c, (char *)sums + i * p->item_bytes, c);
+    for (int64_t i = 0; p->average && i < p->dst.w * c; i++) sums[i] *= args.inverse_count[i];
 }
 
 /* Factors of a row: of each pixel, or of each element of a line. */
@@ -106,9 +98,12 @@ static void count_row(const pa_pool_op *p, int in_y, float *inverse) {
     const pa_window *w = &p->window;
     const int left = p->count_pads ? w->pad_left : 0, right = p->count_pads ? p->pad_right : 0;
     const int64_t times = factors(p) / p->dst.w;
-    for (int x = 0; x < p->dst.w; x++) {
+    float factor = 0;
+    for (int x = 0, last = 0; x < p->dst.w; x++) {
         const int in_x = counted(x, w->kw, w->stride_x, w->dilation_x, w->pad_left, left, right, p->src.w);
-        for (int64_t i = 0; i < times; i++) *inverse++ = in_x * in_y > 0 ? 1.0f / (float)(in_x * in_y) : 0;
+        if (in_x != last) factor = in_x * in_y > 0 ? 1.0f / (float)(in_x * in_y) : 0;
+        last = in_x;
+        for (int64_t i = 0; i < times; i++) *inverse++ = factor;
     }
 }
 
@@ -133,19 +128,21 @@ static void pool_rows(const context *ctx, int64_t begin, int64_t end, int thread
         const pa_pool_args args = {
             .window = row_window(w, &p->src, at(p, &p->src, ctx->bases, c), row_bytes, p->dst.w, y, rows),
             .channels = (int32_t)min64(block, p->dst.c - c),
+            .line = lines ? line : NULL,
             .inverse_count = p->average ? inverse : NULL,
             .out = at(p, &p->dst, ctx->bases, y * p->dst.w * p->dst.stride + c),
             .out_stride = p->dst.stride,
         };
         if (lines)
-            pool_line(p, rows, inverse, line, windows, args.out);
+            pool_line(p, args, windows);
         else
             PA_FUNCTION(pool, f32, p->kernel)(&args);
     }
 }
 
 static int64_t pool_row_work(const pa_pool_op *p) {
-    return (int64_t)p->dst.w * p->dst.c * p->window.kh * p->window.kw;
+    const pa_window *w = &p->window;
+    return (int64_t)p->dst.w * p->dst.c * (lies_in_lines(p) ? w->kh + w->kw : w->kh * w->kw);
 }
 
 void pa_pool_plan(pa_pool_op *p) {

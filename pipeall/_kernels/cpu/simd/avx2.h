@@ -74,6 +74,10 @@ PA_INLINE void v_zip(vf *a, vf *b) {
     const vf low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);
     *a = _mm256_permute2f128_ps(low, high, 0x20), *b = _mm256_permute2f128_ps(low, high, 0x31);
 }
+PA_INLINE vf v_evens(vf a, vf b) {
+    const __m256d halves = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88)); /* of a, of b, in each half */
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(halves, 0xd8));
+}
 PA_INLINE vf v_split(vf a, vf *e) {
     const __m256i least = _mm256_set1_epi32(HALF_ROOT2_BITS), bits = _mm256_sub_epi32(_mm256_castps_si256(a), least);
     *e = _mm256_cvtepi32_ps(_mm256_srai_epi32(bits, 23));

@@ -80,6 +80,10 @@ PA_INLINE void v_zip(vf *a, vf *b) {
     *b = _mm512_permutex2var_ps(*a, _mm512_add_epi32(low, _mm512_set1_epi32(8)), *b);
     *a = first;
 }
+PA_INLINE vf v_evens(vf a, vf b) {
+    const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return _mm512_permutex2var_ps(a, evens, b);
+}
 PA_INLINE vf v_split(vf a, vf *e) {
     const __m512i least = _mm512_set1_epi32(HALF_ROOT2_BITS), bits = _mm512_sub_epi32(_mm512_castps_si512(a), least);
     *e = _mm512_cvtepi32_ps(_mm512_srai_epi32(bits, 23));

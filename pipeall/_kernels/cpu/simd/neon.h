@@ -76,6 +76,7 @@ PA_INLINE void v_zip(vf *a, vf *b) {
     const float32x4x2_t both = vzipq_f32(*a, *b);
     *a = both.val[0], *b = both.val[1];
 }
+PA_INLINE vf v_evens(vf a, vf b) { return vuzp1q_f32(a, b); }
 PA_INLINE vf v_split(vf a, vf *e) {
     const int32x4_t bits = vsubq_s32(vreinterpretq_s32_f32(a), vdupq_n_s32(HALF_ROOT2_BITS));
     *e = vcvtq_f32_s32(vshrq_n_s32(bits, 23));

@@ -46,6 +46,7 @@ PA_INLINE vf v_swap(vf a, const int w) { return (void)w, a; }
 PA_INLINE vf v_mix(vf a, vf b, const int w) { return (void)b, (void)w, a; }
 PA_INLINE void v_trade(vf *a, vf *b, const int w) { (void)a, (void)b, (void)w; }
 PA_INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
+PA_INLINE vf v_evens(vf a, vf b) { return (void)b, a; }
 PA_INLINE vf v_split(vf a, vf *e) {
     int32_t bits;
     memcpy(&bits, &a, sizeof bits);

@@ -26,6 +26,7 @@
  *   v_mix(a, b, w)      every other block of w lanes: the first of a, the second of b
  *   v_trade(&a, &b, w)  the second block of w lanes of every two of a exchanged with the first of b
  *   v_zip(&a, &b)       lanes of a and b in turns, the first half into a, the second into b
+ *   v_evens(a, b)       every other lane of a and what follows it, b
  *   v_split(a, &e)      m of a = m * 2^e, m in [sqrt(1/2), sqrt(2)), for normal a > 0
  *   v_pow2(m)           2^n of m = V_POW2_ZERO + n, n integral in [-127, 128]: 0 and infinity at the ends
  *   V_OPAQUE(a)         after it compilers do not know what a holds, and these stay in order: else they load it again for

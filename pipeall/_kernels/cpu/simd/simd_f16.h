@@ -39,6 +39,7 @@ PA_INLINE vf v_fma(vf a, vf b, vf c) { return fmaf(a, b, c); }
 PA_INLINE vf v_fnma(vf a, vf b, vf c) { return fmaf(-a, b, c); }
 PA_INLINE vf v_max(vf a, vf b) { return a > b ? a : b; }
 PA_INLINE vf v_min(vf a, vf b) { return a < b ? a : b; }
+PA_INLINE vf v_evens(vf a, vf b) { return (void)b, a; }
 typedef int32_t vi;
 PA_INLINE vi v_lanes_at(const int32_t *p, int32_t first) { return *p - first; }
 PA_INLINE vi v_wrap(vi lanes) { return (void)lanes, 0; }
@@ -105,6 +106,7 @@ PA_INLINE vf v_fma(vf a, vf b, vf c) { return vfmaq_f16(c, a, b); }
 PA_INLINE vf v_fnma(vf a, vf b, vf c) { return vfmsq_f16(c, a, b); }
 PA_INLINE vf v_max(vf a, vf b) { return vmaxq_f16(a, b); }
 PA_INLINE vf v_min(vf a, vf b) { return vminq_f16(a, b); }
+PA_INLINE vf v_evens(vf a, vf b) { return vuzp1q_f16(a, b); }
 typedef uint8x16_t vi; /* of bytes */
 PA_INLINE vi v_lanes_at(const int32_t *p, int32_t first) {
     const int16x8_t numbers = vcombine_s16(vmovn_s32(vld1q_s32(p)), vmovn_s32(vld1q_s32(p + 4)));
