@@ -39,8 +39,8 @@ def test_what_computes_with_integers():
         *(("quantize", "int8"), ("conv", "int8"), ("conv", "int8"), ("sigmoid", "int8"), ("mul", "int8")),
         *(("add", "int8"), ("maxpool", "int8"), ("avgpool", "int8"), ("clip", "int8"), ("clip", "int8")),
         *(("concat", "int8"), ("clip", "int8"), ("resize", "int8"), ("softmax", "int8"), ("dequantize", "float32")),
-        *(("lrn", "float32"), ("quantize", "int8"), ("conv", "int8"), ("resize", "int8"), ("fc", "int8")),
-        ("dequantize", "float32"),
+        *(("lrn", "int8"), ("dequantize", "float32"), ("sub", "float32"), ("quantize", "int8")),
+        *(("conv", "int8"), ("resize", "int8"), ("fc", "int8"), ("dequantize", "float32")),
     ]
     assert all(whole.constants[node.inputs[1]].dtype == I8 for node in whole.nodes if node.op in ("conv", "fc"))
     assert len(whole.groups) == len(graph.groups)

@@ -36,7 +36,7 @@ def quantized_weights(graph, scale=0.0101):
 
 
 def chain():
-    """Every kind of op on integers, and a normalization in between that has no kernel for them.
+    """Every kind of op on integers, and a difference in between that has no kernel for them.
 
     Sums of what lies on some levels are no ties between others: no scale is a simple multiple of another.
     """
@@ -52,7 +52,8 @@ def chain():
     h = fake(net, net.op("concat", f, g), 0.5279, 1)
     i = fake(net, resized(net, h, (7, 5), mode="nearest"), 0.4733, 9)
     j = fake(net, net.op("softmax", i, axis=1), 1 / 256, -128)
-    k = fake(net, net.op("lrn", j, size=3), 0.00417, -128)
+    k = fake(net, net.op("lrn", j, size=3, alpha=20.0), 0.00317, -128)
+    k = fake(net, net.op("sub", j, k), 0.00217, -100)
     m = fake(net, resized(net, fake(net, net.conv(k, 12, 1), 0.0519, 0), (6, 8), mode="linear"), 0.0437, 1)
     return quantized_weights(net.graph(fake(net, net.fc(m, 7), 2.03, 4)))
 

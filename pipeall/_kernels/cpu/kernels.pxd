@@ -246,9 +246,10 @@ cdef extern from "drivers/softmax.h" nogil:
 cdef extern from "drivers/normalize.h" nogil:
     ctypedef struct pa_lrn_op:
         pa_view src, dst
-        int32_t size
-        float alpha, beta, bias
-        const pa_kernel_row *kernel
+        int32_t type, size
+        float alpha, beta, bias, src_scale, dst_scale
+        int32_t src_zero, dst_zero
+        const pa_kernel_row *kernel, *dequantize, *quantize
         int64_t scratch_floats
     ctypedef struct pa_layernorm_op:
         pa_view src, dst

@@ -155,7 +155,8 @@ class _Fp16Graph(GraphBuilder):
     def _does_for(self, node: Node) -> bool:
         """Whether what a node does, it may do to halves."""
         pointwise = node.op in BINARY or (node.op in UNARY and node.op != "fakequant")
-        return self._is_float32(node) and (node.op == "pad" or has(node.op, Trait.POOLS) or pointwise or selects(node))
+        computed = node.op in ("pad", "lrn") or has(node.op, Trait.POOLS) or pointwise  # an LRN by sums of floats
+        return self._is_float32(node) and (computed or selects(node))
 
     def _widest(self, node: Node) -> str | None:
         computed = [name for name in node.inputs if name in self.source.tensors]

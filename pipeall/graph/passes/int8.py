@@ -21,7 +21,7 @@ from ..pointwise import UNARY
 
 LOWEST = -128
 SUMS = ("add", "mul")
-WHOLE = ("avgpool", "softmax")  # whatever their attributes
+WHOLE = ("avgpool", "lrn", "softmax")  # whatever their attributes
 AXES = 2  # along which a resize may interpolate
 WEIGHT_MAX = 127  # of either sign: kernels add two products in 16 bits
 PRODUCT = 2**15  # a weight times an integer less its zero point, or plus 128, is less

@@ -10,13 +10,34 @@
 enum {
     ROW = 8192, /* floats that a kernel sums in one go */
     SIDE = 128, /* columns that are normalized side by side */
+    FLOATS = 2048, /* that stand for halves or integers: they stay in L1 */
 };
 
 /* ---- over the channels of each pixel ---- */
 
+static int64_t squares_floats(const pa_lrn_op *p) {
+    return round_up(2 * ((int64_t)p->src.c + p->size + 2 * PA_LANES_MAX), 16);
+}
+
+static void load_run(const pa_lrn_op *p, int64_t n, const char *x, float *out) {
+    if (p->type == PA_S8)
+        PA_FUNCTION(dequantize, s8, p->dequantize)(n, (const int8_t *)x, out, p->src_scale, p->src_zero);
+    else
+        pa_load_f32(p->type, n, x, 1, out);
+}
+
+static void store_run(const pa_lrn_op *p, int64_t n, const float *x, char *out) {
+    if (p->type == PA_S8)
+        PA_FUNCTION(quantize, s8, p->quantize)(n, x, (int8_t *)out, p->dst_scale, p->dst_zero);
+    else
+        pa_store_f32(p->type, n, x, out, 1);
+}
+
 static void lrn_pixels(const context *ctx, int64_t begin, int64_t end, int thread) {
     const pa_lrn_op *p = ctx->op;
-    const pa_lrn_args args = {
+    const int64_t item_bytes = p->type == PA_S8 ? 1 : p->type == PA_F16 ? 2 : 4;
+    float *squares = (float *)ctx->scratch + thread * p->scratch_floats;
+    pa_lrn_args args = {
         .pixels = (int32_t)(end - begin),
         .channels = p->src.c,
         .size = p->size,
@@ -27,13 +48,29 @@ static void lrn_pixels(const context *ctx, int64_t begin, int64_t end, int threa
         .x_stride = p->src.stride,
         .out = pa_f32_at(&p->dst, ctx->bases) + begin * p->dst.stride,
         .out_stride = p->dst.stride,
-        .squares = (float *)ctx->scratch + thread * p->scratch_floats,
+        .squares = squares,
     };
-    PA_FUNCTION(lrn, f32, p->kernel)(&args);
+    if (p->type == PA_F32) {
+        PA_FUNCTION(lrn, f32, p->kernel)(&args);
+        return;
+    }
+    const int at_once = dense(&p->src) && dense(&p->dst);
+    args.x = args.out = squares + squares_floats(p);
+    args.x_stride = args.out_stride = p->src.c;
+    for (int64_t i = begin; i < end; i += args.pixels) {
+        args.pixels = (int32_t)min64(p->block, end - i);
+        const int64_t runs = at_once ? 1 : args.pixels, n = at_once ? (int64_t)args.pixels * p->src.c : p->src.c;
+        const char *x = pa_view_at(&p->src, ctx->bases, item_bytes) + i * p->src.stride * item_bytes;
+        char *out = pa_view_at(&p->dst, ctx->bases, item_bytes) + i * p->dst.stride * item_bytes;
+        for (int64_t r = 0; r < runs; r++) load_run(p, n, x + r * p->src.stride * item_bytes, args.out + r * n);
+        PA_FUNCTION(lrn, f32, p->kernel)(&args);
+        for (int64_t r = 0; r < runs; r++) store_run(p, n, args.out + r * n, out + r * p->dst.stride * item_bytes);
+    }
 }
 
 void pa_lrn_plan(pa_lrn_op *p) {
-    p->scratch_floats = round_up(2 * ((int64_t)p->src.c + p->size + 2 * PA_LANES_MAX), 16);
+    p->block = max64(1, FLOATS / p->src.c);
+    p->scratch_floats = squares_floats(p) + (p->type == PA_F32 ? 0 : round_up(p->block * p->src.c, 16));
 }
 
 void pa_lrn_step(const void *op, void *const *bases, void *scratch, pa_team *team) {

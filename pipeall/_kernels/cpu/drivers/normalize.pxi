@@ -8,7 +8,13 @@ def add_lrn(CpuProgram self, step):
     p = step.params
     op.size, op.alpha, op.beta, op.bias = p["size"], p["alpha"], p["beta"], p["bias"]
     self.check(op.size >= 1, step, "a window of at least 1 channel", op.size)
-    op.kernel = self.row(step, "lrn")
+    op.type, op.kernel = ELEMENT[step.dst.dtype], self.row_of(step, "lrn", "f32")
+    if step.dst.dtype == "int8":
+        qparams_fit(self, step, p["qparams"])
+        (op.src_scale, op.src_zero), (op.dst_scale, op.dst_zero) = p["qparams"]
+        op.dequantize, op.quantize = self.row_of(step, "dequantize", "s8"), self.row_of(step, "quantize", "s8")
+    else:
+        self.check(step.dst.dtype in ("float32", "float16"), step, "floats, halves or int8", step.dst.dtype)
     pa_lrn_plan(op)
     self.append(pa_lrn_step, op, 4 * op.scratch_floats)
 
