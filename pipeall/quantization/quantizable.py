@@ -14,7 +14,7 @@ from ..graph.ir import Graph, Node
 from ..graph.ops import Trait, attributes, has, selects
 from ..graph.pointwise import UNARY
 
-ARITHMETIC = ("add", "mul", "avgpool", "resize")
+ARITHMETIC = ("add", "mul", "avgpool", "lrn", "resize")
 SOFTMAX = ("softmax", "logsoftmax")
 CHOOSING = ("topk", "gather", "gather_elements", "gather_nd", "nms")
 ACTIVATIONS = tuple(op for op, entry in UNARY.items() if entry.floats and op != "fakequant")  # tables of 256 entries

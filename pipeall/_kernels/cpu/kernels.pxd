@@ -249,7 +249,9 @@ cdef extern from "drivers/normalize.h" nogil:
         int32_t type, size
         float alpha, beta, bias, src_scale, dst_scale
         int32_t src_zero, dst_zero
-        const pa_kernel_row *kernel, *dequantize, *quantize
+        const pa_kernel_row *kernel
+        const pa_kernel_row *dequantize
+        const pa_kernel_row *quantize
         int64_t scratch_floats
     ctypedef struct pa_layernorm_op:
         pa_view src, dst

@@ -19,16 +19,17 @@ static int64_t squares_floats(const pa_lrn_op *p) {
     return round_up(2 * ((int64_t)p->src.c + p->size + 2 * PA_LANES_MAX), 16);
 }
 
+/* Integers become numbers of quanta of the result, which then are rounded without a division. */
 static void load_run(const pa_lrn_op *p, int64_t n, const char *x, float *out) {
     if (p->type == PA_S8)
-        PA_FUNCTION(dequantize, s8, p->dequantize)(n, (const int8_t *)x, out, p->src_scale, p->src_zero);
+        PA_FUNCTION(dequantize, s8, p->dequantize)(n, (const int8_t *)x, out, p->src_scale / p->dst_scale, p->src_zero);
     else
         pa_load_f32(p->type, n, x, 1, out);
 }
 
 static void store_run(const pa_lrn_op *p, int64_t n, const float *x, char *out) {
     if (p->type == PA_S8)
-        PA_FUNCTION(quantize, s8, p->quantize)(n, x, (int8_t *)out, p->dst_scale, p->dst_zero);
+        PA_FUNCTION(quantize, s8, p->quantize)(n, x, (int8_t *)out, 1, p->dst_zero);
     else
         pa_store_f32(p->type, n, x, out, 1);
 }
@@ -54,6 +55,7 @@ static void lrn_pixels(const context *ctx, int64_t begin, int64_t end, int threa
         PA_FUNCTION(lrn, f32, p->kernel)(&args);
         return;
     }
+    if (p->type == PA_S8) args.alpha *= p->dst_scale * p->dst_scale;
     const int at_once = dense(&p->src) && dense(&p->dst);
     args.x = args.out = squares + squares_floats(p);
     args.x_stride = args.out_stride = p->src.c;
