@@ -97,7 +97,7 @@ def features(tree: Path, cpu: str) -> str:
 ARITHMETIC = "kernels pack_pixels staged gemm_tiles winograd strassen sparse"
 OTHER = (  # plain C, and vectors that others test
     "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels copy_kernels strided_kernels"
-    " strided_rows tiling_kernels"
+    " strided_rows tiling_kernels lrn_types"
 )
 INTEGERS = "s8_vectors first_layers_s8"
 HALVES = "bfloats halves silu f16_steps half_convolutions gemv_halves"

@@ -1,4 +1,4 @@
-"""LRN of halves and of 8-bit integers as a step, on views with gaps and without, against float64: within one rounding."""
+"""LRN of halves and of 8-bit integers as a step, on views with gaps and without, beside float64: within a rounding."""
 
 import numpy as np
 import pytest
