@@ -297,9 +297,8 @@ def test_the_yardstick_notices_lost_values():
     assert not np.isnan(run_steps(program, slot)[output]).any()
     assert np.isnan(run_steps(replace(program, steps=(sigmoid, add)), slot)[output]).all()
     some = replace(clip.dst, c=clip.dst.c - 1)
-    run_steps(
-        replace(program, steps=(clip, replace(sigmoid, src=(some,), dst=some))), slot
-    )  # each element where it was
+    same = replace(sigmoid, src=(some,), dst=some)  # each element where it was
+    run_steps(replace(program, steps=(clip, same)), slot)
     with pytest.raises(AssertionError, match="sigmoid1 writes what it reads"):
         shifted = replace(some, offset=some.offset + 1)
         run_steps(replace(program, steps=(clip, replace(sigmoid, src=(some,), dst=shifted))), slot)
@@ -371,7 +370,6 @@ def test_joined_heads_lie_as_they_are_read():
     joined = net.op("concat", "x1", net.op("exp", "x0"), axis=2)
     heads = net.op("matmul", joined, net.op("transpose", joined, perm=(0, 1, 3, 2)))
     assert copies_of(net.graph(heads)) == 1  # of x1
-
     net = Net((1, 3, 8, 32))
     image = net.op("concat", "x0", net.op("maxpool", "x0", kernel=(1, 1), strides=(1, 1)), axis=1)
     assert copies_of(net.graph(net.conv(image, 4))) == 3  # of what enters, twice, and of what leaves
@@ -382,7 +380,6 @@ def test_steps_of_single_elements_have_long_runs():
     net = Net((1, 85, 9, 9))
     few = net.op("sigmoid", net.op("slice", net.conv("x0", 85), axis=1, start=0, stop=2))
     assert kinds(lower(net.graph(few)))["pointwise"] == 1
-
     net = Net((1, 3, 20, 20), (1, 32, 20, 20))
     assert copies_of(net.graph(net.op("sub", net.conv("x0", 32), "x1"))) == 3  # both that enter, and what leaves
 
