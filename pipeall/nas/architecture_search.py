@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from math import inf
 from pathlib import Path
-from statistics import fmean
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,20 +30,6 @@ from .training.weighted_network import WeightedNetwork, create, to_graph
 
 FINISH_SEED = 0
 PROBED = 64  # samples of the fixed batch that hyperparameters are probed on
-LOOKED = 512  # samples of the first look
-
-
-class FirstLook(NamedTuple):
-    """What a search says before it begins: of a network that was trained on ``samples`` alone.
-
-    accuracy   for numbers R^2; on as many of the samples that judge
-    seconds    that a candidate of the search takes here, about
-    """
-
-    accuracy: float
-    parameters: int
-    samples: int
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -125,7 +109,7 @@ class Search:
         others = max(0, self.training.inherit - 1)
         space, allows = self.training.space, self.training.allows
         fixed = (space, self.training, self.seed, executor, file)
-        return Archive(*fixed, self.budget, wave, others, allows, on_evaluated)
+        return Archive(*fixed, self.budget, wave, others, allows, on_evaluated, self.training.work)
 
     @property
     def candidates(self) -> int:
@@ -133,21 +117,6 @@ class Search:
         settings = self.settings
         evolved = settings.population + settings.generations * (settings.population - settings.elite)
         return self.budget or evolved + settings.guided
-
-    def first_look(self) -> FirstLook:
-        """A random network of the space after one pass over few samples, of a rate in the middle."""
-        data, random = self.training.load(), np.random.default_rng(self.seed)
-        network = create(self.training.space.decode(self.training.space.random(random)), data, self.seed)
-        hyper = Candidate((0,), hyper_of(STATES // 2)).hyperparameters(self.training.levels)._replace(cycles=1)
-        for count in (PROBED, LOOKED):  # the first one warms up
-            few = Samples(data.train.x[:count], data.train.y[:count])
-            begin = time.perf_counter()
-            trained = train(network, few, hyper, self.seed, self.training.recipe)[0]
-            seconds = time.perf_counter() - begin
-        trained, judge = calibrated(trained, few.x), Samples(data.validation.x[:LOOKED], data.validation.y[:LOOKED])
-        passes = fmean(self.training.levels.cycles)
-        right = accuracy(data, predict(trained, judge.x), judge.y)
-        return FirstLook(right, network.parameters, len(few), seconds * passes * len(data.train) / len(few))
 
     def generations(self, archive: Archive) -> Iterator[Generation]:
         """The generations of the search as it runs: algorithm 1 of the paper. The winner is ``archive.best``."""
@@ -228,7 +197,7 @@ def run(
 class Winner:
     """The best network of a search.
 
-    judged  accuracy on the samples that judged it; ``tested``: on the test samples
+    judged  accuracy on the samples that judge, all of them where it was trained on all; ``tested``: on the test samples
     placed  its best plan, where a board was given
     """
 
@@ -246,11 +215,11 @@ def winner(training: Training, member: Member, finish: int = 0) -> Winner:
     finish  so many more passes of training, over all samples to train on, however many its search used
     """
     network = training.result(member.candidate)
-    data = replace(training, samples=None).load()
+    data = training.whole() if finish else training.load()
     if finish:
         hyper = member.candidate.hyperparameters(training.levels)._replace(cycles=finish)
         network = calibrated(train(network, data.train, hyper, FINISH_SEED, training.recipe)[0], data.train.x)
-    judge = training.load().validation
-    judged, tested = (accuracy(data, predict(network, samples.x), samples.y) for samples in (judge, data.test))
+    both = data.validation, data.test
+    judged, tested = (accuracy(data, predict(network, samples.x), samples.y) for samples in both)
     graph = to_graph(network, data)
     return Winner(member, network, graph, judged, tested, training.target and place(graph, training.target))

@@ -11,6 +11,7 @@ from commands import BOARD, document, invoke, ran, two_clusters
 from PIL import Image
 
 from pipeall import Plan, load
+from pipeall.cli.nas.nas_options import finish_of, search_of
 from pipeall.nas.architecture_search import activities
 from pipeall.nas.datasets import load as load_data
 
@@ -18,7 +19,7 @@ pytest.importorskip("torch", reason="needs pipeall[nas]")
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 
 TRAINING = "--cycles 3,4,6 --lr 0.02,0.05,0.1 --batch 16"
-SHORT = f"--space conv --nodes 1,1 --widths 4,6,8,12 --samples 200 {TRAINING} --prune 0.5"
+SHORT = f"--start edge --space conv --nodes 1,1 --widths 4,6,8,12 --samples 200 {TRAINING} --prune 0.5"
 FEW = "--population 4 --generations 1 --instances 2 --budget 7 --seed 3"
 ARGUMENTS = ("nas", "--data", "digits", *SHORT.split(), *FEW.split())
 
@@ -84,16 +85,20 @@ def test_processes_change_nothing_and_the_text_begins_with_accuracy(searched, tm
     assert result.exit_code == 0, result.stderr
     tested, regression = found["accuracy"]["tested"], found["baselines"]["logistic regression"]["tested"]
     text = " ".join(result.stdout.split())
-    assert f"accuracy {100 * tested:.1f} % (logistic regression {100 * regression:.1f} %)" in text
+    assert f"accuracy {100 * tested:.1f} % on samples that no training saw (logistic" in text
+    assert f"(logistic regression {100 * regression:.1f} %): the winner" in text
     judged = {name: 100 * figures["judged"] for name, figures in found["baselines"].items()}
     known = ", ".join(f"{name} {value:.1f} %" for name, value in judged.items())
-    assert re.search(r"^A first network after one pass over 200 samples: accuracy [0-9.]+ %, [0-9,]+ weights", text)
-    assert text.index("A first network") < text.index(f"Without a search: {known}") < text.index("network 1 of 7")
-    assert re.search(r"network 1 of 7: accuracy [0-9.]+ %, [0-9,]+ weights, [0-9]+ FPS; [0-9]+ minutes left", text)
-    assert "network 7 of 7" in text and text.count("minutes left") == 6
+    assert f"To beat, accuracy on the samples that judge: {known}." in text
+    head = "FPS and memory are predicted for a311d-armcl. network accuracy weights FPS memory time left 1 of 7"
+    assert text.index(known) < text.index(head)
+    rows = re.findall(r"(\d) of 7 ([0-9.]+) % [0-9,]+ [0-9,]+ [0-9.]+ MB \d+ \w+( best so far)?", text)
+    assert [int(number) for number, *_ in rows] == [1, 2, 3, 4, 5, 6, 7] and rows[0][2]
     for word in ("diversity", " F ", "as table II", found["winner"]["candidate"]):
         assert word not in text
     assert (tmp_path / "winner.onnx").read_bytes() == (folder / "winner.onnx").read_bytes()
+    again = invoke(*ARGUMENTS, "--board", "a311d-armcl", "--target-fps", "3000", "-o", tmp_path).stdout
+    assert f"7 networks are in {tmp_path / 'history.jsonl'} from before" in again and "8 of 7" not in again
 
 
 def test_a_winner_that_is_finished_on_all_samples(searched, tmp_path):
@@ -142,6 +147,21 @@ def test_the_search_of_the_paper(tmp_path):
     assert training["levels"][2:4] == [[2, 2, 4], [0.0, 0.5, 1.0]] and "TreeSpace(depth=2" in training["space"]
 
 
+def test_of_many_samples_a_search_sees_a_part(tmp_path):
+    """And the winner all; unless samples, passes or the paper are asked for."""
+    random = np.random.default_rng(0)
+    np.savez(tmp_path / "many.npz", x=random.integers(0, 256, (3200, 2, 2), np.uint8), y=np.arange(3200) % 2)
+
+    def seen(**given):
+        options = dict.fromkeys(("samples", "finish", "paper")) | {"seed": 0} | given
+        search = search_of(str(tmp_path / "many.npz"), tmp_path, options)
+        return len(search.training.load().train), finish_of(search, options)
+
+    assert len(load_data(str(tmp_path / "many.npz")).train) == 2048
+    assert seen() == (2000, 10) and seen(finish=3) == (2000, 3)
+    assert seen(samples=50) == (50, 0) and seen(samples=50, finish=2) == (50, 2) and seen(paper=True) == (2048, 0)
+
+
 def test_another_search_in_the_same_folder_is_refused(searched):
     folder, _ = searched
     result = invoke(*ARGUMENTS, "-o", folder)
@@ -168,7 +188,7 @@ def test_numbers_and_no_board(tmp_path):
     np.savetxt(tmp_path / "line.csv", rows, delimiter=",")
     arguments = ("--space tree --depth 2 --neurons 8 --cycles 4,8,12 --lr 0.03,0.1,0.3 --batch 8 " + FEW).split()
     found = document("nas", "--data", tmp_path / "line.csv", "-o", tmp_path / "out", *arguments)
-    assert found["accuracy"]["tested"] > 0.7 and found["run"] is None and found["winner"]["fps"] is None
+    assert found["accuracy"]["tested"] > 0.7 and found["run"] is None and found["winner"]["fps"] > 0
     assert load(tmp_path / "out" / "winner.onnx").inputs[0].shape == (1, 4)
     plan = Plan.load(tmp_path / "out" / "plan.json", load(tmp_path / "out" / "winner.onnx"))
     assert set(plan.components) <= set(BOARD.components)

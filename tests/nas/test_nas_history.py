@@ -4,11 +4,12 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from nas_landscapes import HashEvaluate
+from nas_landscapes import BitSpace, HashEvaluate
 
 from pipeall import ArgumentError
 from pipeall.nas.search.archive import Archive, History
 from pipeall.nas.search.evolve import Settings, search
+from pipeall.nas.spaces.genome import Candidate
 from pipeall.nas.spaces.tree_space import TreeSpace
 from pipeall.nas.training.score import Score
 
@@ -140,3 +141,25 @@ def test_infinite_scores_are_kept(tmp_path):
 
     first = run_once(lambda candidate, seed, parent=None: score)
     assert run_once(Interrupting(0)) == first and first[0].score == score
+
+
+@pytest.mark.parametrize("executor", [None, ThreadPoolExecutor(1)], ids=["here", "a worker"])
+def test_the_cheapest_of_a_call_comes_first(executor, tmp_path):
+    """A search sees no difference. Work is left as of the mean, and not that which the history has."""
+    order = []
+
+    def evaluate(candidate, seed, parent=None):
+        order.append(candidate.bits)
+        return HashEvaluate()(candidate, seed)
+
+    def archive(evaluate):
+        history = History(tmp_path / "history.jsonl", {})
+        return Archive(BitSpace(3), evaluate, 0, executor, history, work=lambda candidate: 1.0 + sum(candidate.bits))
+
+    first, candidates = archive(evaluate), [Candidate(bits) for bits in ((1, 1, 1), (0, 1, 0), (1, 0, 0))]
+    scored = first.score(candidates)
+    assert [member.candidate for member in scored] == candidates and scored == first.members
+    assert order == [(0, 1, 0), (1, 1, 1), (1, 0, 0)]
+    assert (first.done, first.left(6), first.left(2)) == (8, 8, 0)
+    again = archive(None)
+    assert again.score(candidates) == scored and (again.done, again.left(6)) == (0, 8)

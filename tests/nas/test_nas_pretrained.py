@@ -81,7 +81,7 @@ def test_the_command(classifier, tmp_path):
     assert found["search"]["training"]["pretrained"] == str(classifier[2])
     for wrong, message in (
         (f"{space} --pretrained nowhere.onnx", "nowhere.onnx"),
-        ("--pretrained a", "expected --space mobile"),
+        ("--space conv --pretrained a", "expected --space mobile"),
     ):
         result = invoke(*arguments[:-1], tmp_path / "b", *wrong.split())
         assert result.exit_code == 2 and message in result.stderr and result.stderr.count("\n") == 1, result.stderr

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from itertools import count
 from math import isfinite
 from multiprocessing import active_children
 from pathlib import Path
@@ -23,7 +22,7 @@ from ...nas.executors import dask_executor, executor
 from ...nas.search.archive import Archive
 from ...nas.search.evolve import Generation
 from ...nas.spaces.genome import Candidate
-from ...nas.training.fitness import Baseline, baselines
+from ...nas.training.fitness import baselines
 from ...nas.training.score import Score
 from ...nas.training.training_loop import device
 from ...pipeline.boards.board import Board
@@ -33,7 +32,7 @@ from ..options import Command, board_option, json_option, seed_option
 from ..output import print_json, progress
 from ..tables import print_text
 from . import nas_text
-from .nas_options import evolution_options, search_of, space_options, target_options, training_options
+from .nas_options import evolution_options, finish_of, search_of, space_options, target_options, training_options
 
 HISTORY, NETWORKS, MODEL, PLAN, PLOT = "history.jsonl", "networks", "winner.onnx", "plan.json", "search.png"
 
@@ -75,9 +74,9 @@ def nas(
     """Search for a network that fits a data set and a board.
 
     \b
-    pipeall nas --data digits --cycles 1,3,5 --lr 0.01,0.03,0.1
-    pipeall nas --data cifar10.npz --board a311d --target-fps 200 --prune 0.5
-    pipeall nas --data cifar.npz --space mobile --board rpi5 --min-fps 200
+    pipeall nas --data digits
+    pipeall nas --data cifar10.npz --board rpi5 --min-fps 200
+    pipeall nas --data cifar10.npz --space conv --board a311d --prune 0.5
 
     The folder gets winner.onnx, its plan and all networks. The same command goes on with a search.
     """
@@ -85,31 +84,31 @@ def nas(
         from .nas_plot import draw_search  # before anything is trained in vain
     folder = Path(output or f"nas-{Path(data_name).name.split('.')[0]}")
     search = search_of(data_name, folder / NETWORKS, options)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        got = "a file" if isinstance(error, FileExistsError) else error.strerror
-        raise ArgumentError(f"{folder}: expected a folder to write into, got {got}") from None
-    data, begin = search.training.load(), monotonic()
-    if not as_json:
-        _say_before(search, folder, workers)
+    _make(folder)
+    say = (lambda text: None) if as_json else print_text
+    data, finish, begin = search.training.load(), finish_of(search, options), monotonic()
+    say(nas_text.samples(search, finish))
     beside = baselines(data)
-    archive, generations = _searched(search, folder, workers, dask, beside, quiet=as_json)
+    say(nas_text.without_search(data, beside))
+    archive, generations = _searched(search, folder, workers, dask, finish, say, as_json)
     hours = (monotonic() - begin) / 3600
     if not isfinite(archive.best.score.fitness):
         raise PipeallError(f"nas: none of {len(archive.members)} networks can be trained within the limits")
-    best = winner(search.training, archive.best, options["finish"])
-    plan = best.placed.choice.plan if best.placed else default_plan(best.graph, Board.detect(gpu=False))[0]
+    say(nas_text.searched(search, hours, device(), finish))
+    if finish:
+        beside = baselines(search.training.whole())
+    best = winner(search.training, archive.best, finish)
+    plan = best.placed.choice.plan if options["board"] else default_plan(best.graph, Board.detect(gpu=False))[0]
+    board = options["board"] or "this machine"
     front = archive.front if options["pareto"] else []
     command = _command(folder, data)
     with ExitStack() as files:
         if plot:
             files.callback(draw_search, folder / PLOT, search.training, archive, generations, beside)
-        files.callback(plan.save, folder / PLAN, best.graph, {"board": options["board"] or "this machine"})
+        files.callback(plan.save, folder / PLAN, best.graph, {"board": board})
         files.callback(save_onnx, best.graph, folder / MODEL)
         if not as_json:
-            nas_text.show(search, generations, best, beside, str(plan), front, command)
-            print_text(f"Searched for {hours:.2f} {device()} hours.")
+            nas_text.show(search, generations, best, beside, f"{plan}, for {board}", front, command)
             return
         print_json(
             "nas",
@@ -130,32 +129,40 @@ def nas(
         )
 
 
-def _say_before(search: Search, folder: Path, workers: str) -> None:
-    """A first network and an estimate, unless the search was begun before or begins with shared weights."""
-    if not (search.training.supernet or (folder / HISTORY).exists()):
-        for text in nas_text.before(search, int(workers) if workers.isdecimal() else 1):
-            print_text(text)
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        got = "a file" if isinstance(error, FileExistsError) else error.strerror
+        raise ArgumentError(f"{folder}: expected a folder to write into, got {got}") from None
 
 
 def _searched(
-    search: Search, folder: Path, workers: str, dask: str | None, beside: Mapping[str, Baseline], quiet: bool
+    search: Search,
+    folder: Path,
+    workers: str,
+    dask: str | None,
+    finish: int,
+    say: Callable[[str], None],
+    as_json: bool,
 ) -> tuple[Archive, list[Generation]]:
-    """The search, with a line for every network and generation unless ``quiet``."""
-    say = (lambda text: None) if quiet else print_text
+    """The search, with a line of a table for every network; for --json with a bar."""
     generations: list[Generation] = []
-    with _executor(workers, dask) as pool, progress() as bar:
+    with _executor(workers, dask) as pool, progress(quiet=not as_json) as bar:
         task = bar.add_task("networks trained", total=search.candidates)
-        numbers, begin = count(1), monotonic()
 
         def trained(candidate: Candidate, score: Score) -> None:
             bar.advance(task)
-            say(nas_text.trained(search, next(numbers), candidate, score, monotonic() - begin))
+            say(table.row(candidate, score))
 
         archive = search.open(folder / HISTORY, pool, trained)
-        say(nas_text.without_search(beside))
+        table = nas_text.Table(search, archive, finish)
+        for line in table.head(folder / HISTORY):
+            say(line)
         for generation in search.generations(archive):
             generations.append(generation)
-            say(nas_text.line(search, generation))
+            if nas_text.of_the_paper(search):
+                say(nas_text.line(generation))
     return archive, generations
 
 

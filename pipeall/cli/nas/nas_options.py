@@ -33,7 +33,10 @@ from ...nas.training.training_loop import BFLOAT16, has_bfloat16
 from ...pipeline.boards.board import Board
 from ..options import Bytes, Numbers, together, under
 
-CYCLES, BUDGET = (1, 2, 4), 30  # so that a search whose size is not given ends in minutes; the paper's are larger
+# Where nothing is said: a first network is there in seconds, and a search ends in minutes
+BUDGET = 30
+SAMPLES, FINISH = 2000, 10  # of more samples networks train on the first; the winner then so many passes more on all
+BOARD = "rpi5"  # that speed is predicted for
 ONE, NONE = click.IntRange(1), click.IntRange(0)  # at least
 ABOVE_0 = click.FloatRange(min=0, min_open=True, max=float("inf"), max_open=True)
 SHARE = click.FloatRange(0, 1, max_open=True)
@@ -52,7 +55,7 @@ space_options = under(
     click.option(
         "--space",
         type=click.Choice(list(SIZES)),
-        help="Default: conv for pictures, modern for boxes, else tree.",
+        help="Default: modern for square pictures, conv for others; tree.",
     ),
     together(
         "conv: nodes of stages (3,4,4), four widths, filters (3,5).",
@@ -83,13 +86,13 @@ target_options = under(
 training_options = under(
     "How a network is trained",
     together(
-        "So many samples only; cycles (1,2,4), passes of each (1).",
+        "So many samples only (2000); cycles (2,4,8), passes of each (1).",
         ("--samples", click.IntRange(10)),
         ("--cycles", Numbers(int, "1,3,5")),
         ("--epochs", ONE),
     ),
     together(
-        "Rates (0.0001,0.01,1) that stay; samples of a step (32); end.",
+        "Rates (0.01,0.03,0.1) that stay; samples of a step (32); end.",
         ("--lr", Numbers(float, "0.01,0.03,0.1")),
         "--steady",
         ("--batch", ONE),
@@ -112,7 +115,7 @@ training_options = under(
     together(
         "Networks whose weights a child tries (1); more passes for the winner.",
         ("--inherit", NONE),
-        ("--finish", NONE, 0),
+        ("--finish", NONE),
     ),
     together(
         "Share to remove; below which error; it improves F.",
@@ -160,9 +163,10 @@ evolution_options = under(
         "--paper",
     ),
 )
+DEFAULTS: dict[str, Any] = {"start": "random", "lr": (0.01, 0.03, 0.1), "cycles": (2, 4, 8)}
 PAPER: dict[str, Any] = {  # of paper 003: table I, algorithm 1, section III
     "space": "tree", "population": 10, "generations": 10, "guided": 0, "compete": "each", "start": "edge",
-    "fitness": "printed", "batch": 1, "steady": True, "cycles": LEVELS.cycles, "epochs": 10,
+    "fitness": "printed", "batch": 1, "steady": True, "lr": LEVELS.learning_rate, "cycles": LEVELS.cycles, "epochs": 10,
     "mutation_levels": (0.0, 0.5, 1.0),
 }  # fmt: skip
 
@@ -173,7 +177,7 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
     Raises ArgumentError where options contradict each other or the data.
     """
     options = {name: value for name, value in options.items() if value is not None and value is not False}
-    options = (PAPER if "paper" in options else {}) | options
+    options = (PAPER if "paper" in options else DEFAULTS | ({"start": "edge"} if "lam" in options else {})) | options
     levels = _levels(options)
     training = Training(
         TreeSpace(),
@@ -203,6 +207,8 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
     if "prune" not in options and (wrong := _some(options, "prune_below", "prune_reward")):
         raise ArgumentError(f"--{next(iter(wrong)).replace('_', '-')}: expected --prune beside it")
     data = training.load()
+    if len(data.train) > SAMPLES and not options.keys() & {"samples", "paper"}:
+        training = replace(training, samples=SAMPLES)
     if training.recipe.of_pictures and not data.pictures:
         raise ArgumentError(f"--crop, --flip, --cutout: expected pictures, {data.name} has {data.shape}")
     space = _space(data, options)
@@ -247,12 +253,18 @@ def _some(values: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     return {key: values[key] for key in keys if key in values}
 
 
+def finish_of(search: Search, options: Mapping[str, Any]) -> int:
+    """Passes more for the winner: ``FINISH`` where nothing is said and the search has not all samples."""
+    given = options["finish"]
+    return given if given is not None else FINISH if search.training.samples and options["samples"] is None else 0
+
+
 def _target(options: Mapping[str, Any]) -> Target | None:
     asked = ("target_fps", "target_weight", "memory", "min_fps", "max_latency_ms", "max_energy_mj", "pareto")
     if "board" not in options:
         if wrong := _some(options, *asked):
             raise ArgumentError(f"--{next(iter(wrong)).replace('_', '-')}: expected --board beside it")
-        return None
+        return None if "paper" in options else Target(BOARD)
     limits = Limits(*(options.get(name) for name in ("min_fps", "max_latency_ms", "max_energy_mj")))
     Board.load(options["board"])  # reported at once if there is none, not after the first training
     weight, memory = options.get("target_weight", 0.1), options.get("memory", MEMORY_BYTES)
@@ -268,7 +280,8 @@ def _lam(text: str | None) -> float | str | None:
 
 def _space(data: DataSet, options: Mapping[str, Any]) -> Space:
     boxes = data.targets == "boxes"
-    head = options.get("space", "modern" if boxes else "conv" if data.pictures else "tree")
+    square = data.pictures and data.shape[1] == data.shape[2]
+    head = options.get("space", "modern" if boxes or square else "conv" if data.pictures else "tree")
     if boxes and head not in STAGED:
         raise ArgumentError(f"--space {head}: expected {' or '.join(STAGED)}, {data.name} has boxes")
     sizes = _some(options, *dict.fromkeys(sum(SIZES.values(), ())))
@@ -282,7 +295,7 @@ def _space(data: DataSet, options: Mapping[str, Any]) -> Space:
         if key in sizes and len(sizes[key]) != count:
             raise ArgumentError(f"--{key}: expected {count} numbers, got {','.join(map(str, sizes[key]))}")
     if head in STAGED:
-        if data.shape[1] != data.shape[2]:
+        if not square:
             raise ArgumentError(f"--space {head}: expected square pictures, {data.name} has {data.shape[1:]}")
         staged = STAGED[head](**sizes, side=data.shape[1])
         return DetectorSpace(staged) if boxes else staged
@@ -293,7 +306,7 @@ def _space(data: DataSet, options: Mapping[str, Any]) -> Space:
 
 
 def _levels(options: Mapping[str, Any]) -> Hyper:
-    rates, cycles = options.get("lr", LEVELS.learning_rate), options.get("cycles", CYCLES)
+    rates, cycles = options["lr"], options["cycles"]
     if len(rates) != 3 or len(cycles) != 3 or min(rates) <= 0 or not isfinite(sum(rates)) or min(cycles) < 1:
         raise ArgumentError("--lr, --cycles: expected three numbers above 0 each")
     passes = tuple(options.get("epochs", 1) * count for count in cycles)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import isfinite
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf, isfinite
+from pathlib import Path
+from statistics import fmean
+from time import monotonic
 
 from ... import env
 from ...nas.architecture_search import Search, Winner
-from ...nas.search.archive import Member
+from ...nas.datasets import DataSet
+from ...nas.search.archive import Archive, Member
 from ...nas.search.evolve import Generation
 from ...nas.spaces.genome import Candidate
 from ...nas.training.fitness import Baseline, printed_score
@@ -18,6 +22,7 @@ from ..tables import print_table, print_text
 MEASURES = {"classes": "accuracy", "numbers": "R2", "boxes": "mAP"}  # by what a network predicts
 MEAN = "how far an output is from its target in the mean, which is no share of wrong answers"
 LOWERED = {"classes": MEAN, "numbers": MEAN, "boxes": "1 - mAP"}
+WIDTHS = (10, 12, 12, 10, 12, 13)  # of the columns of ``Table``
 
 
 def show(
@@ -31,22 +36,21 @@ def show(
 ) -> None:
     """The winner beside what is no network, the Pareto front, and how to run the winner; of the paper's reader also how
     the search went beside what was predicted of it."""
-    paper = _of_the_paper(search)
+    paper = of_the_paper(search)
     if paper:
         print_text(_observed(generations, best.member.score.fitness))
     _show_winner(search, best, plan, paper)
     _show_beside(search, best, beside, paper)
     if front:
         rows = [
-            (m.candidate.code, _percent(m.score.accuracy), f"{m.score.fps:.1f}", f"{m.score.memory_bytes:,}")
-            for m in front
+            (m.candidate.code, _percent(m.score.accuracy), f"{m.score.fps:,.0f}", _megabytes(m.score)) for m in front
         ]
-        print_table("Pareto front", ["candidate", f">{_measure(search)}", ">FPS", ">bytes"], rows)
+        print_table("No other is better in all three", ["network", f">{_measure(search)}", ">FPS", ">memory"], rows)
     if command:
         print_text(command)
 
 
-def _of_the_paper(search: Search) -> bool:
+def of_the_paper(search: Search) -> bool:
     """Whether to show what only readers of paper 003 know: F, the genome, diversity."""
     return env.verbose() or search.training.fitness.variant == "printed"
 
@@ -55,56 +59,87 @@ def _measure(search: Search) -> str:
     return MEASURES[search.training.load().targets]
 
 
-def before(search: Search, workers: int) -> tuple[str, str]:
-    """A first network, and what the search will take."""
-    look, data = search.first_look(), search.training.load()
-    passes = "/".join(map(str, search.training.levels.cycles))
-    return (
-        f"A first network after one pass over {look.samples} samples: {_measure(search)} {100 * look.accuracy:.1f} %, "
-        f"{look.parameters:,} weights.",
-        f"About {search.candidates} networks, {passes} passes over {len(data.train.x):,} samples each: some "
-        f"{_long(look.seconds * search.candidates / workers)} here. Fewer: --samples, --cycles ..., --budget ...; "
-        "interrupted, the same command goes on.",
-    )
+def samples(search: Search, finish: int) -> str:
+    """What networks are trained on and judged by."""
+    data, whole = search.training.load(), search.training.whole()
+    of = f" of {len(whole.train):,}" if len(data.train) < len(whole.train) else ""
+    more = f"; the best one is then trained on all {len(whole.train):,}" if of and finish else ""
+    judges = f"{len(data.validation):,} others judge them, {len(data.test):,} test the best one"
+    return f"{data.name}: networks are trained on {len(data.train):,}{of} samples (--samples). {judges}{more}."
 
 
-def without_search(beside: Mapping[str, Baseline]) -> str:
+def without_search(data: DataSet, beside: Mapping[str, Baseline]) -> str:
     """What every network has to beat."""
     figures = ", ".join(f"{name} {100 * known.judged:.1f} %" for name, known in beside.items())
-    return f"Without a search: {figures} on the validation samples."
+    return f"To beat, {MEASURES[data.targets]} on the samples that judge: {figures}."
 
 
-def trained(search: Search, number: int, candidate: Candidate, score: Score, seconds: float) -> str:
-    """A line for a network that was trained, the ``number``-th in so many seconds."""
-    paper, left = _of_the_paper(search), search.candidates - number
-    genome = f" {candidate.code}" if paper else ""
-    figures = _figures(search, score, paper) if isfinite(score.fitness) else "not usable"
-    rest = f"; {_long(seconds / number * left)} left" if left > 0 else ""
-    return f"network {number} of {search.candidates}{genome}: {figures}{rest}"
+class Table:
+    """Lines of the networks of a search as they come."""
+
+    def __init__(self, search: Search, archive: Archive, finish: int):
+        self.search, self.archive, self.begin, self.paper = search, archive, monotonic(), of_the_paper(search)
+        samples = fmean(search.training.levels.cycles) * len(search.training.load().train)  # that a network is shown
+        self.networks = search.candidates + finish * len(search.training.whole().train) / samples  # that take as long
+        self.before = self.number = len(archive.history.scores)
+        self.best = min((score.fitness for score in archive.history.scores.values()), default=inf)
+
+    def head(self, history: Path) -> Iterator[str]:
+        """Above the first row."""
+        if self.before:
+            yield f"{self.before} networks are in {history} from before; the search goes on."
+        else:
+            yield "Interrupted, the same command goes on. Shorter: --budget, --samples, --cycles."
+        if target := self.search.training.target:
+            yield f"FPS and memory are predicted for {target.board}."
+        speed = ("FPS", "memory") if target else (None, None)
+        yield self._line("network", _measure(self.search), "weights", *speed, "time left")
+
+    def row(self, candidate: Candidate, score: Score) -> str:
+        """Of a network that was trained."""
+        self.number += 1
+        news = "  best so far" if score.fitness < self.best else ""
+        self.best = min(self.best, score.fitness)
+        if self.paper:
+            news = f"  F {score.fitness:.4f}, error {score.error:.4f}, {candidate.code}"
+        speed = (f"{score.fps:,.0f}", _megabytes(score)) if score.fps is not None else (None, None)
+        right = _percent(score.accuracy) if isfinite(score.fitness) else "not usable"
+        number = f"{self.number} of {self.search.candidates}"
+        return self._line(number, right, f"{score.weights:,}", *speed, self._left()) + news
+
+    def _left(self) -> str:
+        """By the time that the work until now took."""
+        seconds = (monotonic() - self.begin) / self.archive.done * self.archive.left(self.networks)
+        if seconds < 100:
+            return f"{seconds:.0f} s"
+        return f"{seconds / 3600:.1f} hours" if seconds > 5400 else f"{seconds / 60:.0f} minutes"
+
+    def _line(self, *cells: str | None) -> str:
+        return "".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True) if cell is not None)
 
 
-def _long(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} hours" if seconds > 5400 else f"{max(1, seconds / 60):.0f} minutes"
+def searched(search: Search, hours: float, device: str, finish: int) -> str:
+    """What it took, and what follows."""
+    more = (
+        f" Now its best network makes {finish} passes over all {len(search.training.whole().train):,}."
+        if finish
+        else ""
+    )
+    return f"The search took {hours:.2f} {device} hours.{more}"
 
 
-def line(search: Search, generation: Generation) -> str:
-    paper = _of_the_paper(search)
-    spread = ""
-    if paper and generation.phase == "evolution":
+def line(generation: Generation) -> str:
+    """A generation, for readers of paper 003."""
+    best, spread = generation.best.score, ""
+    if generation.phase == "evolution":
         ends = generation.predicted.by
         spread = f"; mean F {generation.mean:.4f}, diversity {generation.diversity:.2f}, end by {ends}"
-    best = _figures(search, generation.best.score, paper)
-    return f"{generation.phase} {generation.number}, {generation.evaluations} trained: best {best}{spread}"
+    trained = f"{generation.phase} {generation.number}, {generation.evaluations} trained"
+    return f"{trained}: best F {best.fitness:.4f}, error {best.error:.4f}, {best.weights:,} weights{spread}"
 
 
-def _figures(search: Search, score: Score, paper: bool) -> str:
-    """What a network does on the validation samples, how large and how fast it is."""
-    known = score.accuracy is not None and not paper  # not in a history of before
-    words = [f"{_measure(search)} {100 * score.accuracy:.1f} %"] if score.accuracy is not None else []
-    words += [] if known else [f"F {score.fitness:.4f}", f"error {score.error:.4f}"]
-    words += [f"{score.weights:,} weights"]
-    words += [] if score.fps is None else [f"{score.fps:.0f} FPS"]
-    return ", ".join(words)
+def _megabytes(score: Score) -> str:
+    return f"{score.memory_bytes / 1e6:.1f} MB"
 
 
 def _percent(share: float | None) -> str:
@@ -137,14 +172,15 @@ def _show_winner(search: Search, best: Winner, plan: str, paper: bool) -> None:
             ("candidate", best.member.candidate.code),
             ("F, mean absolute error", f"{score.fitness:.4f}, {score.error:.4f}"),
         ]
-    rows += [("weights, pruned", f"{best.network.parameters:,}, {100 * score.pruned:.0f} %"), ("plan", plan)]
+    rows += [("weights", f"{best.network.parameters:,}")]
+    rows += [("pruned", f"{100 * score.pruned:.0f} %")] if score.pruned else []
     if best.placed:
-        prediction = best.placed.choice.prediction
-        rows.append(
-            ("predicted", f"{prediction.fps:.1f} FPS, {prediction.latency_ms:.2f} ms, {score.memory_bytes:,} bytes")
-        )
+        prediction, board = best.placed.choice.prediction, Path(search.training.target.board).stem
+        speed = f"{prediction.fps:,.1f} FPS, {prediction.latency_ms:.2f} ms, {_megabytes(score)}"
+        rows.append((f"predicted for {board}", speed))
         if best.placed.interval:
             rows.append(("FPS in 4 of 5 cases", fps_text(best.placed.interval)))
+    rows.append(("plan", plan))
     print_table("Winner", ["", ">"], rows)
 
 
@@ -162,7 +198,9 @@ def _show_beside(search: Search, best: Winner, beside: Mapping[str, Baseline], p
     name, linear = list(beside.items())[-1]  # the stronger one
     verdict = "beats" if best.tested > linear.tested else "does not beat"
     print_text(
-        f"{what} {100 * best.tested:.1f} % ({name} {100 * linear.tested:.1f} %): the winner {verdict} it. {what} on "
-        f"the test set tells what a network is worth. The search lowers F: {LOWERED[search.training.load().targets]}, "
-        "and a little for weights and for what misses a target."
+        f"{what} {100 * best.tested:.1f} % on samples that no training saw ({name} {100 * linear.tested:.1f} %): the "
+        f"winner {verdict} it."
     )
+    if paper:
+        lowered = LOWERED[search.training.load().targets]
+        print_text(f"The search lowers F: {lowered}, and a little for weights and for what misses a target.")

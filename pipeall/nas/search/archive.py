@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from math import inf, isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from ...errors import ArgumentError, PipeallError
@@ -59,6 +60,7 @@ class Archive:
     limits     whether a candidate is worth evaluating, known beforehand: searches replace those that are not. None: all
                are
     on_evaluated  called with each candidate with its score as soon as it is there
+    work       what an evaluation takes, in any unit. The one of the least work of a call is evaluated first
     """
 
     def __init__(
@@ -73,10 +75,13 @@ class Archive:
         others: int = 0,
         limits: Callable[[Candidate], bool] | None = None,
         on_evaluated: Callable[[Candidate, Score], None] = lambda candidate, score: None,
+        work: Callable[[Candidate], float] = lambda candidate: 1.0,
     ):
         self.space, self.evaluate, self.seed, self.budget = space, evaluate, seed, budget
         self.executor, self.history, self.wave, self.others = executor, history, wave, others
-        self._on_evaluated = on_evaluated
+        self._on_evaluated, self.work = on_evaluated, work
+        self.asked: list[float] = []  # work of what was asked for
+        self.done = self.recorded = 0.0  # work that was done here, and that is in the history from before
         self._limits, self._within = limits, {}  # whether a key is within the limits
         self.members: list[Member] = []  # what was evaluated, in the order it was asked for
         self._scored: dict[Key, Member] = {}
@@ -95,6 +100,10 @@ class Archive:
         usable = [member for member in self.members if member.score.fitness < inf]
         ranks = pareto.fronts(pareto.objectives([member.score for member in usable]))
         return [member for member, rank in zip(usable, ranks, strict=True) if rank == 0]
+
+    def left(self, candidates: float) -> float:
+        """Work until so many candidates are evaluated, if those to come are like those that were asked for."""
+        return max(0.0, fmean(self.asked) * candidates - self.done - self.recorded)
 
     def knows(self, candidate: Candidate) -> bool:
         """Whether the candidate, or one that is trained alike, was evaluated."""
@@ -143,8 +152,14 @@ class Archive:
     def _evaluate(self, new: Mapping[Key, Job]) -> dict[Key, Score]:
         recorded = self.history.scores if self.history else {}
         scores = {key: recorded[candidate] for key, (candidate, _) in new.items() if candidate in recorded}
-        for key, score in self._run({key: job for key, job in new.items() if key not in scores}):
+        work = {key: self.work(candidate) for key, (candidate, _) in new.items()}
+        self.asked += work.values()
+        self.recorded += sum(work[key] for key in scores)
+        rest = {key: job for key, job in new.items() if key not in scores}
+        first = min(rest, key=work.get, default=None)
+        for key, score in self._run({key: rest[key] for key in sorted(rest, key=lambda key: key != first)}):
             scores[key] = score
+            self.done += work[key]
             if self.history:
                 self.history.add_evaluation(*new[key], score)
             self._on_evaluated(new[key][0], score)

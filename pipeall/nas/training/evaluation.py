@@ -12,6 +12,7 @@ from pathlib import Path
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.onnx.read.read import load as load_onnx
+from ...graph.ops import macs
 from .. import datasets as datasets
 from ..datasets import DataSet, Targets
 from ..placement import Placed, Target, place
@@ -29,6 +30,7 @@ from .training_loop import calibrated, predict, train
 from .weighted_network import WeightedNetwork, create, to_graph
 
 ERROR_SHARE = 0.75  # of the error of a constant guess: a network below it has learned something, and is pruned
+ELEMENT = 150  # multiply-adds that take as long as an element of a layer's output (measured, 32 x 32 pixels, one core)
 TOGETHER = {"dense": 1, "conv": 4}  # neurons that are pruned at once
 TRAINED, PRUNED, SHARED = "trained", "pruned", "shared"  # kinds of files in the folder
 # Defaults of what belongs to the training of one network
@@ -146,8 +148,17 @@ class Training:
         """The weights of the supernet: trained when they are first asked for, and kept in the folder."""
         return _shared(self)
 
+    def work(self, candidate: Candidate) -> float:
+        """What a candidate's training takes, as multiply-adds of forward passes; of which time is a multiple."""
+        passes = 1 if self.supernet else candidate.hyperparameters(self.levels).cycles
+        return passes * len(self.load().train) * _work(self, self.space.decode(candidate.bits))
+
     def load(self) -> DataSet:
         return _load(self.data, self.samples, self.targets)
+
+    def whole(self) -> DataSet:
+        """All samples, however many the search sees."""
+        return replace(self, samples=None).load()
 
     def result(self, candidate: Candidate) -> WeightedNetwork:
         """The network of an evaluated candidate, pruned if it was pruned. Raises ArgumentError without its file."""
@@ -218,8 +229,7 @@ class _Ladder:
 
 @cache
 def _load(name: str, samples: int | None, targets: Targets | None) -> DataSet:
-    data = datasets.load(name, targets)
-    return data if samples is None else data.first(samples)
+    return datasets.load(name, targets) if samples is None else _load(name, None, targets).first(samples)
 
 
 @cache
@@ -242,6 +252,14 @@ def _placed(training: Training, architecture: Architecture) -> Placed:
     """The plan on the target's board; it does not depend on the values of weights."""
     data = training.load()
     return place(to_graph(create(architecture, data, 0), data), training.target)
+
+
+@cache
+def _work(training: Training, architecture: Architecture) -> int:
+    """Of a sample."""
+    data = training.load()
+    graph = to_graph(create(architecture, data, 0), data)
+    return sum(macs(node, graph) + ELEMENT * graph.tensors[node.output].elements for node in graph.nodes)
 
 
 @cache
