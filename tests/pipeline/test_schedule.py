@@ -104,12 +104,22 @@ def test_without_rates_equal_priorities_take_turns():
 
 @pytest.mark.parametrize("priority", [0, 2])
 def test_networks_that_always_have_frames_get_their_rates(priority):
-    """Of 250 frames a second 150 and 50 are planned: what is left over is shared, in whatever order of priority."""
-    demands, rates = {"a": Demand(150, 1), "b": Demand(50, priority)}, {"a": 150.0, "b": 50.0}
-    with saturated(demands, rates, 1.2) as (schedule, _):
-        pass
-    a, b = schedule.counts["a"] / 1.2, schedule.counts["b"] / 1.2
-    assert a >= 0.85 * 150 and b >= 0.85 * 50
+    """Three and one in five of the frames that the unit can do are planned: what is left over is shared, in whatever
+    order of priority. Beside other programs it does fewer than 250 a second, in some windows not even those planned.
+    """
+    for _ in range(5):
+        with saturated({"a": Demand(), "b": Demand()}, {"a": None, "b": None}, 0.6) as (schedule, _):
+            pass
+        possible = sum(schedule.counts.values()) / 0.6
+        rates = {"a": 0.6 * possible, "b": 0.2 * possible}
+        demands = {"a": Demand(rates["a"], 1), "b": Demand(rates["b"], priority)}
+        seconds = 300 / possible
+        with saturated(demands, rates, seconds) as (schedule, _):
+            pass
+        had = {name: count / seconds for name, count in schedule.counts.items()}
+        if sum(had.values()) >= 0.95 * possible:
+            break
+    assert all(had[name] >= 0.85 * rates[name] for name in had), (possible, had)
 
 
 def test_the_lowest_priority_waits_for_a_bounded_time():
