@@ -120,12 +120,8 @@ class Table:
 
 def searched(search: Search, hours: float, device: str, finish: int) -> str:
     """What it took, and what follows."""
-    more = (
-        f" Now its best network makes {finish} passes over all {len(search.training.whole().train):,}."
-        if finish
-        else ""
-    )
-    return f"The search took {hours:.2f} {device} hours.{more}"
+    took, count = f"The search took {hours:.2f} {device} hours.", len(search.training.whole().train)
+    return f"{took} Now its best network makes {finish} passes over all {count:,} samples." if finish else took
 
 
 def line(generation: Generation) -> str:
