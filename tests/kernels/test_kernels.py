@@ -38,7 +38,8 @@ BEHIND = ("silu",)  # test_silu
 PICTURES = ("picture",)  # test_picture_kernels
 COPIES = ("transpose",)  # test_copy_kernels
 SPARSE = ("gemm_sparse",)  # test_sparse
-ELSEWHERE = (*SPARSE, *MEASURES, *TRAINING, *ATTENTION, *RESIZING, *ON_STRIDED, *BEHIND, *PICTURES, *COPIES)
+RECURRENT = ("lstm", "gru")  # test_recurrent_kernels
+ELSEWHERE = (*SPARSE, *RECURRENT, *MEASURES, *TRAINING, *ATTENTION, *RESIZING, *ON_STRIDED, *BEHIND, *PICTURES, *COPIES)
 
 
 def is_depthwise(case):

@@ -58,6 +58,19 @@ def test_directions_and_results(op, isa):
                 check(op, arrays, attrs_of(op, hidden, direction, result=result), TABLES[isa])
 
 
+@pytest.mark.parametrize("isa", TABLES)
+def test_usual_cells(isa):
+    """Without peepholes, and with the reset behind the product: a kernel computes them."""
+    for hidden in (1, 4, 16, 37):
+        arrays = operands("lstm", 5, 2, 3, hidden, 2)
+        arrays[6][...] = 0
+        for result in "yc":
+            attrs = attrs_of("lstm", hidden, "bidirectional", result=result)
+            check("lstm", arrays, attrs, TABLES[isa], constants=(1, 2, 3, 6))
+        attrs = attrs_of("gru", hidden, linear_before_reset=True)
+        check("gru", operands("gru", 5, 2, 3, hidden, 1), attrs, TABLES[isa])
+
+
 @pytest.mark.parametrize("op", GATES)
 def test_blocks_of_steps_and_shared_products(op):
     """More steps than a block, alone and in a batch; a state wide enough that a team shares its products."""

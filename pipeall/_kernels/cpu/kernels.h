@@ -308,6 +308,13 @@ typedef void (*pa_softmax_f32_fn)(int64_t rows, int64_t n, const float *x, int64
  * n is a multiple of PA_LANES_MAX: fill up with -INFINITY. */
 typedef void (*pa_softmax_exp_f32_fn)(int64_t rows, int64_t n, float *x, int64_t stride, float *sums);
 
+/* From the sums of an LSTM's gates i, o, f and g, each n floats and all one behind the other, to its cell and state:
+ *   c = sigmoid(f) c + sigmoid(i) tanh(g),  h = sigmoid(o) tanh(c) */
+typedef void (*pa_lstm_f32_fn)(int64_t n, const float *gates, float *c, float *h);
+
+/* The same of a GRU's gates z, r and g:  h = sigmoid(z) h + (1 - sigmoid(z)) tanh(g + sigmoid(r) past) */
+typedef void (*pa_gru_f32_fn)(int64_t n, const float *gates, const float *past, float *h);
+
 /* (x - mean) / sqrt(variance + epsilon) of n contiguous floats; out may be x. */
 typedef void (*pa_layernorm_f32_fn)(int64_t n, const float *x, float *out, float epsilon);
 

@@ -217,6 +217,21 @@ def matmul(steps):
     steps.of_tensors("matmul", (a, columns), (1, 13), dict(alpha=1.0))
 
 
+@case("lstm", "gru", "gemv", within=ROUNDED)
+def recurrent(steps):
+    for kind, gates, option, functions in (
+        ("lstm", 4, "input_forget", ("sigmoid", "tanh", "tanh")),
+        ("gru", 3, "linear_before_reset", ("sigmoid", "tanh")),
+    ):
+        zeros = (0.0,) * len(functions)
+        params = dict(hidden=37, direction="forward", activations=functions, alphas=zeros, betas=zeros, clip=inf)
+        shapes = (1, gates * 37, 5), (1, gates * 37, 37), (1, 2 * gates * 37), (1, 1, 37), (1, 1, 37), (1, 111)
+        weights = [steps.constant(steps.whole(*shape) / 64) for shape in shapes[:3]]
+        states = [steps.constant(np.zeros(shape, np.float32)) for shape in shapes[3 : 6 if kind == "lstm" else 4]]
+        operands = (steps.tensor(steps.whole(3, 1, 5)), *weights, *states)
+        steps.of_tensors(kind, operands, (3, 1, 1, 37), params | {"result": "y", option: kind == "gru"})
+
+
 @case("resample", "upsample", within=ROUNDED)
 def resize(steps):
     for shape, out in (

@@ -265,6 +265,7 @@ cdef extern from "drivers/recurrent.h" nogil:
         const pa_kernel_row *gemm
         const pa_kernel_row *gemv
         const pa_kernel_row *unary
+        const pa_kernel_row *kernel
         const float *packed
         const pa_kernel_row *input
         const pa_kernel_row *state

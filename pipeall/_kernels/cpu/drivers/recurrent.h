@@ -29,6 +29,7 @@ typedef struct pa_recurrent_op {
     pa_function function[2][PA_FUNCTIONS];
     float clip; /* of what the gates' activations get */
     const pa_kernel_row *gemm, *gemv, *unary;
+    const pa_kernel_row *kernel; /* lstm or gru, where that computes what the op says; else NULL */
     const float *packed; /* by pa_recurrent_pack; NULL: W and R are computed, and every frame packs them */
 
     /* set by plan, with what the scratch of all threads holds */

@@ -70,6 +70,17 @@ cdef int pack_recurrent(CpuProgram self, step, pa_recurrent_op *op) except -1:
     return 0
 
 
+def has_kernel(step) -> bool:
+    """Whether a kernel computes the cells: of sigmoid and tanh, without a clip and peepholes."""
+    p = step.params
+    usual = {"lstm": ("sigmoid", "tanh", "tanh"), "gru": ("sigmoid", "tanh")}.get(step.kind)
+    if usual is None or p["activations"] != usual * len(DIRECTIONS[p["direction"]]) or p["clip"] != inf:
+        return False
+    if step.kind == "gru":
+        return p["linear_before_reset"]
+    return not p["input_forget"] and step.src[6].base == CONSTANT and not step.src[6].array.any()
+
+
 def add_recurrent(CpuProgram self, step):
     cdef pa_recurrent_op *op = <pa_recurrent_op *>self.new(sizeof(pa_recurrent_op))
     cdef int code, gates, functions
@@ -86,6 +97,7 @@ def add_recurrent(CpuProgram self, step):
     op.cell, op.gates, op.cells, op.clip = code, gates, p["result"] == "c", p["clip"]
     op.option = option is not None and p[option]
     op.gemm, op.gemv, op.unary = self.row(step, "gemm"), self.row(step, "gemv"), self.row(step, "unary")
+    op.kernel = self.row(step, step.kind) if has_kernel(step) else NULL
     pack_recurrent(self, step, op)
     self.append(pa_recurrent_step, op, op.scratch_bytes)
 

@@ -61,13 +61,19 @@ static void lstm_cell(const pa_cells *s, float *gates, float *h, float *c) {
 
 void pa_lstm_cells(const pa_cells *s, float *gates) {
     const int64_t n = hidden(s);
-    for (int64_t k = 0; k < s->count; k++) lstm_cell(s, gates + k * 4 * n, s->h + k * n, s->c + k * n);
+    for (int64_t k = 0; k < s->count; k++) {
+        float *row = gates + k * 4 * n, *h = s->h + k * n, *c = s->c + k * n;
+        if (s->op->kernel)
+            PA_FUNCTION(lstm, f32, s->op->kernel)(n, row, c, h);
+        else
+            lstm_cell(s, row, h, c);
+    }
 }
 
 void pa_gru_resets(const pa_cells *s, float *gates) {
     const pa_recurrent_op *p = s->op;
     const int64_t n = hidden(s);
-    for (int64_t k = 0; k < s->count; k++) {
+    for (int64_t k = 0; k < s->count && !p->kernel; k++) {
         float *row = gates + k * 3 * n, *reset = row + n, *next = row + 2 * n, *past = s->spare + k * n, *h = s->h + k * n;
         clip(p, 2 * n, row);
         activate(p, &s->function[0], 2 * n, row);
@@ -81,6 +87,10 @@ void pa_gru_cells(const pa_cells *s, float *gates) {
     const int64_t n = hidden(s);
     for (int64_t k = 0; k < s->count; k++) {
         float *update = gates + k * 3 * n, *next = update + 2 * n, *h = s->h + k * n;
+        if (p->kernel) {
+            PA_FUNCTION(gru, f32, p->kernel)(n, update, s->spare + k * n, h);
+            continue;
+        }
         clip(p, n, next);
         activate(p, &s->function[1], n, next);
         for (int64_t i = 0; i < n; i++) h[i] = (1 - update[i]) * next[i] + update[i] * h[i];
