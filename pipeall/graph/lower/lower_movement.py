@@ -3,7 +3,9 @@ others)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from ..ops.movement_ops import pad_indices
 from ..ops.sampling_ops import taps
 from . import lower_int8
 from .lowering import MAX_COPY_DIMS, Lowering
-from .strides import broadcast, constant, cut, from_index, order_of, permuted, pixels, place, reaching, reshaped
+from .strides import broadcast, constant, cut, from_index, merged, order_of, permuted, pixels, place, reaching, reshaped
 
 
 def concat(to: Lowering, node: Node) -> None:
@@ -104,11 +106,36 @@ def pad(to: Lowering, node: Node) -> None:
     if node.attrs["mode"] != "constant":
         _mirrored(to, node, x, target)
         return
-    whole = pixels(target) if len(target.shape) == 4 else None
-    if whole is None:
-        whole = reaching(target)  # dense: ``writes`` refuses other places
-    to.step("fill", node, (), whole, {"value": _element(to, node, node.attrs["value"])})
-    to.copy(node.name, x, replace(from_index(target, begin), shape=to.shape(name)))
+    inside = replace(from_index(target, begin), shape=to.shape(name))
+    margins, value = _margins(target, begin, inside.shape), _element(to, node, node.attrs["value"])
+    if sum(map(_runs, margins)) * RUN < prod(target.shape):
+        element = constant(np.full((1,) * len(target.shape), value, target.dtype))
+        for margin in margins:
+            to.copy(node.name, element, margin)
+    else:
+        whole = pixels(target) if len(target.shape) == 4 else None
+        whole = whole or reaching(target)  # dense: ``writes`` refuses other places
+        to.step("fill", node, (), whole, {"value": value})
+    to.copy(node.name, x, inside)
+
+
+RUN = 128  # elements that are filled while a run of a margin is begun
+
+
+def _margins(whole: Strided, begin: Sequence[int], inner: Sequence[int]) -> list[Strided]:
+    """What of a place lies around a part of it: on both sides along each axis, between those along the axes before."""
+    margins = []
+    for axis, (first, size) in enumerate(zip(begin, inner, strict=True)):
+        sides = ((0, first), (first + size, whole.shape[axis]))
+        margins += [cut(whole, axis, *side) for side in sides if side[0] < side[1]]
+        whole = cut(whole, axis, first, first + size)
+    return [margin for margin in margins if prod(margin.shape)]
+
+
+def _runs(at: Strided) -> int:
+    """Runs of neighbouring elements that a place consists of."""
+    (flat,) = merged(at.shape, at)
+    return prod(flat.shape[:-1]) if flat.strides[-1] in (0, 1) else prod(flat.shape)
 
 
 def _element(to: Lowering, node: Node, value: float) -> float:
