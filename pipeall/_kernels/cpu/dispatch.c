@@ -1,6 +1,7 @@
 #include "dispatch.h"
 
 #include "kernels_f16.h"
+#include "kernels_recurrent.h"
 #include "kernels_resize.h"
 #include "kernels_sparse.h"
 #include "kernels_s8.h"

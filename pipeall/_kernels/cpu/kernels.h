@@ -210,18 +210,15 @@ typedef struct pa_depthwise_args {
 } pa_depthwise_args;
 typedef void (*pa_depthwise_f32_fn)(const pa_depthwise_args *);
 
-/* Pooling of one output row: the average is inverse_count[x] (out_w factors) times the sum over the window,
- * the maximum where inverse_count is NULL. A window of padding alone gives 0, or -inf. `rows` and `out` are of the kernel's
- * element type.
- *   line  NULL, or room for a row of the input with its padding, which is there, as what changes no result, and 2
- *         PA_LANES_MAX elements more. Pixels of `rows` and `out` lie together then, stride_x is 1, or 2 with one channel,
- *         and an average is the sum alone, whatever inverse_count has. */
+/* Pooling of one output row, of elements of the kernel's type: inverse_count[x] (out_w factors) times the sum over the window,
+ * or where that is NULL the maximum. A window of padding alone gives 0, or -inf.
+ *   line  NULL, or a padded row of the input, of which the padding is filled, and 2 PA_LANES_MAX elements more: pixels lie
+ *         together, stride_x is 1, or 2 with one channel, and an average is the sum alone */
 typedef struct pa_pool_args {
     pa_row_window window;
     int32_t channels;
-    void *line;
     const float *inverse_count;
-    void *out;
+    void *line, *out;
     int64_t out_stride;
 } pa_pool_args;
 typedef void (*pa_pool_f32_fn)(const pa_pool_args *);
@@ -308,13 +305,6 @@ typedef void (*pa_softmax_f32_fn)(int64_t rows, int64_t n, const float *x, int64
  * n is a multiple of PA_LANES_MAX: fill up with -INFINITY. */
 typedef void (*pa_softmax_exp_f32_fn)(int64_t rows, int64_t n, float *x, int64_t stride, float *sums);
 
-/* From the sums of an LSTM's gates i, o, f and g, each n floats and all one behind the other, to its cell and state:
- *   c = sigmoid(f) c + sigmoid(i) tanh(g),  h = sigmoid(o) tanh(c) */
-typedef void (*pa_lstm_f32_fn)(int64_t n, const float *gates, float *c, float *h);
-
-/* The same of a GRU's gates z, r and g:  h = sigmoid(z) h + (1 - sigmoid(z)) tanh(g + sigmoid(r) past) */
-typedef void (*pa_gru_f32_fn)(int64_t n, const float *gates, const float *past, float *h);
-
 /* (x - mean) / sqrt(variance + epsilon) of n contiguous floats; out may be x. */
 typedef void (*pa_layernorm_f32_fn)(int64_t n, const float *x, float *out, float epsilon);
 
@@ -368,7 +358,6 @@ typedef void (*pa_unary_f32_fn)(int op, int64_t n, const float *x, float *out, f
 /* The same for those that pointwise.inc marks as scalar, by the C library; the kernels above pass them on. */
 extern __typeof__(*(pa_binary_f32_fn)0) pa_binary_scalar_f32;
 extern __typeof__(*(pa_unary_f32_fn)0) pa_unary_scalar_f32;
-
 /* What becomes of several floats; shift is read by SQUARES, of x - shift, and EXP, of e^(x - shift), alone. */
 enum { PA_FOLD_SUM, PA_FOLD_ABS, PA_FOLD_SQUARES, PA_FOLD_MAX, PA_FOLD_MIN, PA_FOLD_PROD, PA_FOLD_EXP };
 

@@ -4,6 +4,7 @@
 #define PIPEALL_RECURRENT_H
 
 #include "../kernels.h"
+#include "../kernels_recurrent.h"
 
 typedef enum pa_cell { PA_RNN, PA_GRU, PA_LSTM } pa_cell;
 typedef enum pa_activation {
