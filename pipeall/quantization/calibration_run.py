@@ -122,11 +122,13 @@ class CalibrationRun:
         return self._number("loss", measure)
 
     def box_difference(self, graph: Graph, reference: Reference) -> float:
-        """By how much the boxes of a quantized network differ (``Difference.share``)."""
+        """By how much the boxes of a quantized network differ (``Difference.share``). Where there are none in either
+        network, the error of the answers."""
 
         def measure() -> float:
             outputs = outputs_of(to_int8(graph), reference.samples, "", silent)
-            return reference.compared(outputs).boxes.share
+            comparison = reference.compared(outputs)
+            return comparison.boxes.share if comparison.boxes.scores else comparison.error
 
         return self._number("boxes", measure)
 

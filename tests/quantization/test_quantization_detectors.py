@@ -201,6 +201,19 @@ def test_one_tensor_is_quantized_alone(plain):
         assert sum(node.op == "fakequant" for node in resolved.alone(root).nodes) == 1
 
 
+def test_photos_without_boxes():
+    """The error of the answers counts there."""
+    graph, task = detector(1)
+    blue = np.random.default_rng(0).random((1, 3, *SIZE), np.float32) * np.float32([[[0]], [[0]], [[1]]])
+    reference = Reference(with_logits(graph), [{"x0": blue}], agreement_of(graph, task))
+    run = CalibrationRun([{"x0": photo} for photo in photos(8, 1)])
+    quantized = observed(with_logits(graph), run).resolve().build()
+    exact, made = (run_graph(each, {"x0": blue}) for each in (graph, quantized))
+    (name,) = reference.names
+    error = np.sqrt(np.square(made[name] - exact[name]).mean() / np.square(exact[name]).mean())
+    assert run.box_difference(quantized, reference) == pytest.approx(error, rel=0.05) and error > 0
+
+
 def test_samples_with_the_most_boxes(plain):
     _, reference, _ = plain
     dark = {"x0": np.zeros_like(reference.samples[0]["x0"])}
