@@ -183,17 +183,17 @@ def test_what_is_measured_beside_busy_programs_is_marked(busy_machine, tmp_path,
     pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
     from pipeall.cli.bench import bench_plot as plot
 
-    drawn = []
+    drawn, measured, compared = [], [], bench_module._compared
     monkeypatch.setattr(plot, "save", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr(bench_module, "_compared", lambda *given: measured.append(compared(*given)) or measured[0])
     arguments = ("bench", "quick", "--components", "B,L", "--seconds", "0.4", "--turns", "2")
-    found = document(*arguments, "--plot", tmp_path / "busy.png")
-    assert found["disturbed"] and all(row["disturbed"] and row["others_cores"] > DISTURBED for row in found["runs"])
-    assert any("BUSY: while the profile was measured" in note for note in found["notes"])
-    (figure,) = drawn
+    text = invoke(*arguments, "--plot", tmp_path / "busy.png").stdout
+    (figure,), ((runs, notes),) = drawn, measured
+    assert all(row["disturbed"] and row["others_cores"] > DISTURBED for row in runs)
+    assert any("BUSY: while the profile was measured" in note for note in notes)
     hatched = [bar.get_hatch() for container in figure.axes[0].containers for bar in container]
     assert hatched == ["//"] * 5
     assert "BUSY: other programs ran" in [text.get_text() for text in figure.legends[0].get_texts()]
-    text = invoke(*arguments).stdout
     assert "Peak BUSY" in text and "BUSY: while these rows ran, other programs took" in " ".join(text.split())
 
 
