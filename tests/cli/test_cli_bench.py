@@ -183,9 +183,9 @@ def test_what_is_measured_beside_busy_programs_is_marked(busy_machine, tmp_path,
     pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
     from pipeall.cli.bench import bench_plot as plot
 
-    drawn, measured, compared = [], [], bench_module._compared
+    drawn, measured, compared = [], [], bench_module.compared
     monkeypatch.setattr(plot, "save", lambda figure, path: drawn.append(figure))
-    monkeypatch.setattr(bench_module, "_compared", lambda *given: measured.append(compared(*given)) or measured[0])
+    monkeypatch.setattr(bench_module, "compared", lambda *given: measured.append(compared(*given)) or measured[0])
     arguments = ("bench", "quick", "--components", "B,L", "--seconds", "0.4", "--turns", "2")
     text = invoke(*arguments, "--plot", tmp_path / "busy.png").stdout
     (figure,), ((runs, notes),) = drawn, measured

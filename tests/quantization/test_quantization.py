@@ -8,7 +8,7 @@ import pytest
 from graphs import Net, frames
 from quantization_nets import quiet, small
 
-from pipeall import ArgumentError, Engine, ModelError, Picture, load, quantize
+from pipeall import ArgumentError, Engine, ModelError, Picture, load, quantize, save_onnx
 from pipeall.graph.ops import run_graph
 from pipeall.graph.passes.rewrite import rewrite
 from pipeall.quantization.calibrate import channel_maxima, mean_errors, outputs_of
@@ -150,6 +150,22 @@ def test_integers_are_what_the_contract_says(made):
         np.testing.assert_allclose(quanta, np.rint(quanta), atol=1e-6 * np.abs(quanta).max() + 1e-4)
         reader = [other for other in graph.nodes if node.output in other.inputs]
         assert [other.op for other in reader] == ["softmax" if node is layers[-1] else "fakequant"]
+
+
+def test_a_network_of_integers_is_written_again(made, board, tmp_path):
+    """As it was made, and as it was read: each file computes the same."""
+    made[1].save(tmp_path / "first.onnx")
+    save_onnx(made[1].graph, tmp_path / "made.onnx")
+    save_onnx(load(tmp_path / "first.onnx"), tmp_path / "read.onnx")
+    (frame,) = frames(small(), 1)
+    results = []
+    for name in ("first", "made", "read"):
+        graph = load(tmp_path / f"{name}.onnx")
+        assert graph.quantized
+        with Engine(graph, "big", board=board) as engine:
+            results.append(engine(frame))
+    np.testing.assert_array_equal(results[1], results[0])
+    np.testing.assert_array_equal(results[2], results[0])
 
 
 def test_the_file_is_the_network(made, tmp_path):

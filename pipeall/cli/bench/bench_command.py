@@ -112,7 +112,7 @@ def bench(
     host = Board.detect() if board else there
     about = machine.describe(host) | {"before": machine.state(host)}
     with leased(there, names, ", ".join(graphs), cores, WRONG):
-        runs, notes = _compared(graphs, there, names, seconds, turns, time_scale)
+        runs, notes = compared(graphs, there, names, seconds, turns, time_scale)
     about |= {"after": machine.state(host), "seconds": seconds, "turns": turns}
     about |= {"board": there.model.name if board else None, "time_scale": time_scale}
     with ExitStack() as files:  # after what is printed, which is not lost where they cannot be written
@@ -154,7 +154,7 @@ def _card(nets: tuple[str, ...], components: str | None, seconds: float, data: s
         click.echo(markdown(Path(nets[0]).stem, about, rows))
 
 
-def _compared(
+def compared(
     graphs: Mapping[str, Graph],
     board: Board,
     names: list[str],

@@ -1,7 +1,7 @@
 """A graph as an ONNX file, written without the onnx package. The inverse of the import for the ops of ``write_ops``.
 
 Quantized networks become QDQ files: ``fakequant`` is a pair of QuantizeLinear and DequantizeLinear, and constants that
-lie on levels are stored as integers.
+lie on levels are stored as integers. One that computes with integers is written by what it means in real numbers.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from ....errors import ArgumentError
 from ....files import write_whole
 from ...ir import Graph, Node
+from ...passes.dequantize import on_levels
 from ...pointwise import UNARY
 from ..read.wire import with_length
 from .write_ops import RULES
@@ -26,6 +27,7 @@ def onnx_bytes(graph: Graph) -> bytes:
 
     Raises ArgumentError naming the node for an op without a rule, or with operands that ONNX cannot have.
     """
+    graph = on_levels(graph)
     if reason := unwritable(graph):
         raise ArgumentError(reason)
     writer = Writer(graph, max([OPSET, *map(_first_opset, graph.nodes)]))
