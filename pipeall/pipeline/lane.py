@@ -105,10 +105,11 @@ def results(graph: Graph, lowered: Sequence[Lowered]) -> tuple[list, list]:
 def read_in_place(part: Lowered) -> int:
     """The bytes of what comes in, where it is a tensor alone that only steps of READ_EXACTLY read, or copies; else 0.
     Kernels of others may read beyond an end, and want its elements on the border of a line."""
+    if len(part.slot_in) != 1 or part.slot_in[0].nhwc:
+        return 0
     reads = {step.kind for step in part.steps if any(operand.base == SLOT_IN for operand in (*step.src, step.dst))}
     exact = reads <= (READ_EXACTLY if part.slot_in[0].dtype == "float32" else {"copy"})
-    alone = len(part.slot_in) == 1 and not part.slot_in[0].nhwc and exact
-    return part.slot_in[0].nbytes if alone else 0
+    return part.slot_in[0].nbytes if exact else 0
 
 
 def block_bytes(part: Lowered) -> int:

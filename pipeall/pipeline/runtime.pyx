@@ -124,9 +124,11 @@ cdef class NativeLane:
             self.lane.stage[i].leaves = pieces_of(leaves[i], room, self.lane.block_bytes)
             self.lane.stage[i].leaf_count = len(leaves[i])
         self.depth, self.in_place = depth, in_place
-        early, offset, shape, dtype = self.outputs[0]
-        whole = count == len(self.outputs) == 1 and not early and offset == 0
-        self.result_bytes = rooms[0] if whole and prod(shape) * dtype.itemsize >= PLACED_BYTES else 0
+        self.result_bytes = 0
+        if count == len(self.outputs) == 1:
+            early, offset, shape, dtype = self.outputs[0]
+            if not early and offset == 0 and prod(shape) * dtype.itemsize >= PLACED_BYTES:
+                self.result_bytes = rooms[0]
         if self.lane.block_bytes:
             self.lane.block = <char *>allocate(depth * self.lane.block_bytes)
             self.lane.blocks = depth
