@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from commands import picture, ran
 from graphs import frames, small_net
-from process import promptly
+from process import no_longer, promptly, statuses
 
 from pipeall import Board, Pipeline
 from pipeall.graph.onnx.write.write import onnx_bytes
@@ -54,10 +54,12 @@ def allowed():
 def test_threads_of_units_and_teams_come_before_others(allowed, monkeypatch):
     monkeypatch.setattr(realtime, "lock_refused", lambda: None)
     graph, board = small_net(), Board.detect([sorted(os.sched_getaffinity(0))], gpu=False)
-    xs = frames(graph, 4)
+    xs, others = frames(graph, 4), set(statuses())
     with Pipeline(graph, "big", board) as pipe:
         expected = [pipe.compute(x) for x in xs]
         assert set(scheduled("pa-big")) == {(os.SCHED_OTHER, 0)}
+        ordinary = statuses().keys() - others
+    assert no_longer(ordinary)
     with Pipeline(graph, "big", board, realtime=True) as pipe:
         results = list(pipe.map(xs)) + [pipe.compute(xs[0])]
         rows = scheduled("pa-big")
