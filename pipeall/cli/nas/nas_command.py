@@ -84,7 +84,7 @@ def nas(
         from .nas_plot import draw_search  # before anything is trained in vain
     folder = Path(output or f"nas-{Path(data_name).name.split('.')[0]}")
     search = search_of(data_name, folder / NETWORKS, options)
-    _make(folder)
+    _make_folder(folder)
     say = (lambda text: None) if as_json else print_text
     data, finish, begin = search.training.load(), finish_of(search, options), monotonic()
     say(nas_text.samples(search, finish))
@@ -129,7 +129,7 @@ def nas(
         )
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

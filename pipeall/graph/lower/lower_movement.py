@@ -18,6 +18,8 @@ from . import lower_int8
 from .lowering import MAX_COPY_DIMS, Lowering
 from .strides import broadcast, constant, cut, from_index, merged, order_of, permuted, pixels, place, reaching, reshaped
 
+RUN = 128  # elements that are filled while a run of a margin is begun
+
 
 def concat(to: Lowering, node: Node) -> None:
     axis = node.attrs["axis"]
@@ -117,9 +119,6 @@ def pad(to: Lowering, node: Node) -> None:
         whole = whole or reaching(target)  # dense: ``writes`` refuses other places
         to.step("fill", node, (), whole, {"value": value})
     to.copy(node.name, x, inside)
-
-
-RUN = 128  # elements that are filled while a run of a margin is begun
 
 
 def _margins(whole: Strided, begin: Sequence[int], inner: Sequence[int]) -> list[Strided]:
