@@ -2,7 +2,8 @@
  * a row for each sequence, is what each step has to wait for. Sequences of a batch are rows of one product, or divided
  * among the threads; the two directions go their own ways. A unit is one chunk, unless there is only one, whose products a
  * team then shares.
- * Bound: the cache that R streams from in every step; beyond it the memory. */
+ * Bound: the cache that R streams from in every step; beyond it the memory. Steps of few sequences read R's panels to and
+ * fro, so that of an R that is larger than a cache a part is still there. */
 #include <math.h>
 
 #include "index.h"
@@ -82,35 +83,64 @@ void pa_recurrent_plan(pa_recurrent_op *p, int threads) {
 /* c = a times panels, plus bias, or plus what c holds where that is NULL; rows of a and c lie so many floats apart. */
 typedef struct product {
     const pa_kernel_row *kernel;
+    int few, backwards; /* the kernel is one of few rows; its panels are read from the last to the first */
     int64_t rows, k, columns, a_row, c_row, chunk; /* chunk: columns that a thread does at a time */
     const float *a, *panels, *bias;
     float *c;
 } product;
 
+static pa_gemm_args product_args(const product *p, const float *const *a, int64_t row, int64_t rows, int64_t column) {
+    const float *b = p->panels + column * p->k;
+    return (pa_gemm_args){
+        .taps = 1,
+        .tiling = pa_tiling_of(rows, p->kernel->mr),
+        .k = p->k,
+        .a_step = p->kernel->mr,
+        .a = a,
+        .b = b,
+        .bias = p->bias ? p->bias + column : NULL,
+        .next = b,
+        .c = p->c + row * p->c_row + column,
+        .c_stride = p->c_row,
+        .lo = -INFINITY,
+        .hi = INFINITY,
+    };
+}
+
+/* One call a panel. */
+static void multiply_few(const product *p, int64_t first, int64_t columns) {
+    const int64_t nr = p->kernel->nr, count = ceil_div(columns, nr);
+    const float *rows[PA_GEMV_ROWS];
+    pa_gemm_args g = product_args(p, rows, 0, p->rows, first);
+    pa_point_rows(rows, &g.tiling, PA_GEMV_ROWS, p->a, p->a_row * (int64_t)sizeof(float));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at = (p->backwards ? count - 1 - i : i) * nr;
+        g.n = (int32_t)min64(nr, columns - at);
+        g.b = p->panels + (first + at) * p->k;
+        g.bias = p->bias ? p->bias + first + at : NULL;
+        g.c = p->c + first + at;
+        PA_FUNCTION(gemv, f32, p->kernel)(&g);
+    }
+}
+
+static void multiply_many(const product *p, int64_t first, int64_t columns) {
+    const pa_panels panels = {p->kernel, columns, p->kernel->nr * p->k, p->kernel->nr, PA_GEMV_BLOCK};
+    const float *rows[ROWS + MR_MAX];
+    for (int64_t row = 0; row < p->rows; row += ROWS) {
+        const pa_gemm_args g = product_args(p, rows, row, min64(ROWS, p->rows - row), first);
+        pa_point_rows(rows, &g.tiling, p->kernel->mr, p->a + row * p->a_row, p->a_row * (int64_t)sizeof(float));
+        pa_gemm_f32_panels(&panels, &g);
+    }
+}
+
 static void product_chunk(const void *arg, int64_t chunk, int thread) {
     (void)thread;
     const product *p = arg;
-    const int64_t first = chunk * p->chunk, nr = p->kernel->nr;
-    const pa_panels panels = {p->kernel, min64(p->chunk, p->columns - first), nr * p->k, nr, PA_GEMV_BLOCK};
-    const float *pointers[ROWS + MR_MAX], *b = p->panels + first * p->k;
-    for (int64_t row = 0; row < p->rows; row += ROWS) {
-        const pa_tiling tiling = pa_tiling_of(min64(ROWS, p->rows - row), p->kernel->mr);
-        pa_point_rows(pointers, &tiling, p->kernel->mr, p->a + row * p->a_row, p->a_row * (int64_t)sizeof(float));
-        pa_gemm_f32_panels(&panels, &(pa_gemm_args){
-            .taps = 1,
-            .tiling = tiling,
-            .k = p->k,
-            .a_step = p->kernel->mr,
-            .a = pointers,
-            .b = b,
-            .bias = p->bias ? p->bias + first : NULL,
-            .next = b,
-            .c = p->c + row * p->c_row + first,
-            .c_stride = p->c_row,
-            .lo = -INFINITY,
-            .hi = INFINITY,
-        });
-    }
+    const int64_t first = chunk * p->chunk, columns = min64(p->chunk, p->columns - first);
+    if (p->few)
+        multiply_few(p, first, columns);
+    else
+        multiply_many(p, first, columns);
 }
 
 /* team: that shares it, or NULL */
@@ -129,6 +159,7 @@ typedef struct sequences {
     const pa_recurrent_op *op;
     pa_team *team; /* that shares products, or NULL */
     const float *now, *later, *later_bias; /* panels of R; the bias that is not in the gates yet */
+    int backwards;                         /* how this step reads panels */
     pa_cells rows;
 } sequences;
 
@@ -138,6 +169,8 @@ static void remember(const sequences *s, float *gates) {
     const int64_t h = hidden(p);
     multiply((product){
         .kernel = p->state,
+        .few = p->state == p->gemv,
+        .backwards = s->backwards,
         .rows = s->rows.count,
         .k = h,
         .columns = first_rows(p),
@@ -154,6 +187,8 @@ static void remember_later(const sequences *s, const float *a, const float *bias
     const int64_t h = hidden(s->op);
     multiply((product){
         .kernel = s->op->state,
+        .few = s->op->state == s->op->gemv,
+        .backwards = s->backwards,
         .rows = s->rows.count,
         .k = h,
         .columns = h,
@@ -212,7 +247,7 @@ static void run_unit(const void *arg, int64_t unit, int thread) {
     const int64_t place = (d * batch(p) + n0) * h;
     float *gates = b->scratch + p->gated + d * p->block * batch(p) * g, *dst = f32_of(&p->dst, b->bases);
     const float *packed = b->packed + d * direction_floats(p);
-    const sequences s = {
+    sequences s = {
         .op = p,
         .team = b->team,
         .now = packed + p->now,
@@ -230,6 +265,7 @@ static void run_unit(const void *arg, int64_t unit, int thread) {
     };
     for (int64_t i = b->begin; i < b->end; i++) {
         const int64_t t = p->backwards[d] ? times(p) - 1 - i : i;
+        s.backwards = i & 1;
         float *row = gates + ((t - first_of(b, d)) * batch(p) + n0) * g;
         if (p->cell == PA_LSTM)
             lstm_step(&s, row);
@@ -291,6 +327,7 @@ static void multiply_inputs(const blocks *b, int64_t d, pa_team *team) {
     if (p->copies_x) copy_rows(b, first_of(b, d), count, rows);
     multiply((product){
         .kernel = p->input,
+        .few = p->input == p->gemv,
         .rows = count * n,
         .k = i,
         .columns = g,
