@@ -12,6 +12,7 @@ from pipeall.graph.ops.recurrent_ops import ACTIVATIONS
 
 TABLES = tables()
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
+RESULTS = {"rnn": ("y", "h"), "gru": ("y", "h"), "lstm": ("y", "h", "c", "yc")}
 # Gates are sums of I + H products of about 0.3, rounded to 2^-24 each; activations are 2e-7 off and what is remembered
 # shrinks, so that an error does not grow over the steps
 BOUND = 2e-5
@@ -54,7 +55,7 @@ def test_directions_and_results(op, isa):
         directions = 1 + (direction == "bidirectional")
         for steps, batch, width, hidden in ((5, 1, 7, 6), (1, 3, 2, 1), (9, 2, 33, 17)):
             arrays = operands(op, steps, batch, width, hidden, directions)
-            for result in "yhc" if op == "lstm" else "yh":
+            for result in RESULTS[op]:
                 check(op, arrays, attrs_of(op, hidden, direction, result=result), TABLES[isa])
 
 
@@ -64,7 +65,7 @@ def test_usual_cells(isa):
     for hidden in (1, 4, 16, 37):
         arrays = operands("lstm", 5, 2, 3, hidden, 2)
         arrays[6][...] = 0
-        for result in "yc":
+        for result in ("y", "c", "yc"):
             attrs = attrs_of("lstm", hidden, "bidirectional", result=result)
             check("lstm", arrays, attrs, TABLES[isa], constants=(1, 2, 3, 6))
         attrs = attrs_of("gru", hidden, linear_before_reset=True)

@@ -26,7 +26,7 @@ def emit_form(node, constant: Callable, emit: Callable) -> bool:
     if op in NAMES and op not in ("lstm", "gru", "rnn"):
         emit(NAMES[op], node.inputs, **a)
     elif op in ("lstm", "gru", "rnn"):
-        _recurrent(node, a, emit)
+        _recurrent(node, a, constant, emit)
     elif op == "topk":
         k = constant([a.pop("k")], np.int64)
         which = a.pop("indices")
@@ -67,8 +67,8 @@ def _resize(node, a: dict, constant: Callable, emit: Callable) -> None:
     emit("Resize", (*node.inputs, "", scales), **attrs, exclude_outside=a["exclude_outside"], antialias=a["antialias"])
 
 
-def _recurrent(node, a: dict, emit: Callable) -> None:
-    which = "yhc".index(a.pop("result"))
+def _recurrent(node, a: dict, constant: Callable, emit: Callable) -> None:
+    results = a.pop("result")
     names, alphas, betas = (a.pop(name) for name in ("activations", "alphas", "betas"))
     a["activations"] = [ACTIVATIONS[name] for name in names]
     for key, values, known in (("activation_alpha", alphas, ALPHAS), ("activation_beta", betas, BETAS)):
@@ -78,5 +78,8 @@ def _recurrent(node, a: dict, emit: Callable) -> None:
         del a["clip"]
     x, *operands = node.inputs
     order = (x, *operands[:3], "", *operands[3:])
-    emit(NAMES[node.op], order, outputs=[i == which for i in range(3 if node.op == "lstm" else 2)],
-         hidden_size=a.pop("hidden"), **a)  # fmt: skip
+    outputs = [name == results[0] for name in ("yhc" if node.op == "lstm" else "yh")]
+    first = emit(NAMES[node.op], order, len(results) == 1, outputs, hidden_size=a.pop("hidden"), **a)
+    if results == "yc":
+        cells = emit("Unsqueeze", (f"{first}/unread2", constant([0], np.int64)), False)
+        emit("Concat", (first, cells), axis=0)

@@ -150,7 +150,7 @@ def _layer(op: str, steps: int, batch: int, inputs: int, hidden: int, **attrs):
     return Case(op, default | usual | attrs, ((steps, batch, inputs), *states), weights)
 
 
-def _layers(op: str, results: str) -> tuple[Case, ...]:
+def _layers(op: str, *results: str) -> tuple[Case, ...]:
     return (
         *(_layer(op, 5, 1, 9, hidden) for hidden in (1, 7, 8, 16, 33)),
         *(_layer(op, 4, 3, 6, 5, direction=way, result=r) for way in ("reverse", "bidirectional") for r in results),
@@ -160,17 +160,17 @@ def _layers(op: str, results: str) -> tuple[Case, ...]:
 
 
 LSTM = (
-    *_layers("lstm", "yhc"),
+    *_layers("lstm", "y", "h", "c", "yc"),
     _layer("lstm", 4, 2, 6, 5, input_forget=True),
     _layer("lstm", 4, 2, 6, 5, activations=("hardsigmoid", "softsign", "elu"), alphas=(0.2, 0, 0.7), betas=(0.5, 0, 0)),
 )
 GRU = (
-    *_layers("gru", "yh"),
+    *_layers("gru", "y", "h"),
     _layer("gru", 4, 2, 6, 5, linear_before_reset=True),
     _layer("gru", 4, 2, 6, 16, direction="bidirectional", linear_before_reset=True),
 )
 RNN = (
-    *_layers("rnn", "yh"),
+    *_layers("rnn", "y", "h"),
     *(
         _layer("rnn", 4, 2, 6, 5, activations=(name,), alphas=(alpha,), betas=(beta,))
         for name, alpha, beta in (

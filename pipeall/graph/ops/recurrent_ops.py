@@ -2,7 +2,8 @@
 
 Weights have ONNX's order of gates: input, output, forget, cell; update, reset, hidden. There is one set per direction:
 W (D, G H, I), R (D, G H, H), B (D, 2 G H), states (D, N, H) and peepholes (D, 3 H). ``result`` names what a node
-yields: y, the states of all steps (T, D, N, H), or h or c, the last ones (D, N, H).
+yields: y, the states of all steps (T, D, N, H); h or c, the last states or cells (D, N, H); yc, both all states and the
+last cells, (T + 1, D, N, H).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from .spec import GIVEN, Attrs, OpSpec, Shape, Trait, flags, integer, numbers, one_of, require
 
+Results = tuple[str, ...]
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 # name -> f(x, alpha, beta)
@@ -36,7 +38,7 @@ ACTIVATIONS: dict[str, Callable[..., np.ndarray]] = {
 
 
 def _shape(
-    attrs: Attrs, x: Shape, w: Shape, r: Shape, b: Shape, *states: Shape, gates: int, functions: int, results: str
+    attrs: Attrs, x: Shape, w: Shape, r: Shape, b: Shape, *states: Shape, gates: int, functions: int, results: Results
 ) -> Shape:
     hidden, count = integer(attrs, "hidden", 1, 2**24), DIRECTIONS[one_of(attrs, "direction", DIRECTIONS)]
     for name in ("activations", "alphas", "betas"):
@@ -50,7 +52,7 @@ def _shape(
     numbers(attrs, "clip")
     require(attrs["clip"] > 0, f"clip must be positive, got {attrs['clip']}")
     flags(attrs, *(name for name in ("linear_before_reset", "input_forget") if name in attrs))
-    one_of(attrs, "result", tuple(results))
+    one_of(attrs, "result", results)
     require(len(x) == 3, f"input must be (T, N, I), got {x}")
     state, rows = (count, x[1], hidden), gates * hidden
     expected = {
@@ -63,7 +65,8 @@ def _shape(
         expected |= {"c0": (states[1], state), "P": (states[2], (count, 3 * hidden))}
     for name, (shape, needed) in expected.items():
         require(shape == needed, f"{name} must be {needed}, got {shape}")
-    return (x[0], *state) if attrs["result"] == "y" else state
+    steps = {"y": (x[0],), "yc": (x[0] + 1,)}
+    return (*steps.get(attrs["result"], ()), *state)
 
 
 # ---- references ----
@@ -119,18 +122,20 @@ def _compute(attrs: Attrs, x: np.ndarray, *weights: np.ndarray, steps: Callable)
     for d in range(DIRECTIONS[attrs["direction"]]):
         backwards = d == 1 or attrs["direction"] == "reverse"
         states = list(steps(attrs, d, x[::-1] if backwards else x, *(array[d] for array in weights)))
-        if attrs["result"] == "y":
-            out.append(np.stack([h for h, _ in (states[::-1] if backwards else states)]))
+        last = dict(zip("hc", states[-1], strict=True))
+        if attrs["result"] in last:
+            out.append(last[attrs["result"]])
         else:
-            out.append(states[-1][attrs["result"] == "c"])
-    return np.stack(out, axis=1 if attrs["result"] == "y" else 0)
+            all_states = [h for h, _ in (states[::-1] if backwards else states)]
+            out.append(np.stack([*all_states, last["c"]] if attrs["result"] == "yc" else all_states))
+    return np.stack(out, axis=out[0].ndim - 2)
 
 
 def _macs(out: Shape, x: Shape, w: Shape, r: Shape, *_: Shape) -> int:
     return x[0] * x[1] * w[0] * w[1] * (w[2] + r[2])
 
 
-def _entry(inputs: int, gates: int, activations: tuple[str, ...], results: str, steps: Callable, **extra) -> OpSpec:
+def _entry(inputs: int, gates: int, activations: tuple[str, ...], results: Results, steps: Callable, **extra) -> OpSpec:
     """``activations``: the usual ones of one direction."""
     zeros = (0.0,) * len(activations)
     attrs = {"hidden": GIVEN, "direction": "forward", "activations": activations, "alphas": zeros, "betas": zeros}
@@ -140,7 +145,7 @@ def _entry(inputs: int, gates: int, activations: tuple[str, ...], results: str, 
 
 
 OPS: dict[str, OpSpec] = {
-    "lstm": _entry(7, 4, ("sigmoid", "tanh", "tanh"), "yhc", _lstm_steps, input_forget=False),
-    "gru": _entry(5, 3, ("sigmoid", "tanh"), "yh", _gru_steps, linear_before_reset=False),
-    "rnn": _entry(5, 1, ("tanh",), "yh", _rnn_steps),
+    "lstm": _entry(7, 4, ("sigmoid", "tanh", "tanh"), ("y", "h", "c", "yc"), _lstm_steps, input_forget=False),
+    "gru": _entry(5, 3, ("sigmoid", "tanh"), ("y", "h"), _gru_steps, linear_before_reset=False),
+    "rnn": _entry(5, 1, ("tanh",), ("y", "h"), _rnn_steps),
 }

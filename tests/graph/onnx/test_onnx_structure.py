@@ -1,6 +1,7 @@
 """Import of the ONNX operators that resize, slide windows, move, index, sample and remember: against onnxruntime."""
 
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -302,16 +303,33 @@ def test_updates_of_a_box_are_put_between_slices(shape, indices, concats, tmp_pa
 def test_batch_first_recurrent_layers_equal_steps_first(tmp_path):
     """onnxruntime has no layout of 1."""
     for op, gates in GATES:
-        first = recurrent(op, gates, ways=2, batch_first=True, states=1, outputs=2)
+        first = recurrent(op, gates, ways=2, batch_first=True, states=1, outputs=2 + (gates == 4))
         model, feeds = proto(first)
         inputs = [i if i is None or k not in (0, 5) else i.swapaxes(0, 1) if isinstance(i, np.ndarray) else (5, 2, 3)
                   for k, i in enumerate(first.inputs)]  # fmt: skip
         attrs = {name: value for name, value in first.attrs.items() if name != "layout"}
-        other, _ = proto(Model(op, tuple(inputs), attrs, 14, 2))
+        other, _ = proto(Model(op, tuple(inputs), attrs, 14, first.outputs))
         mine = run_graph(load(onnx_models.saved(model, tmp_path)), feeds)
         expected = onnx_models.run(other, {"i0": feeds["i0"].swapaxes(0, 1)})
-        y, last = expected["o0"].transpose(2, 0, 1, 3), expected["o1"].swapaxes(0, 1)
-        assert np.abs(mine["o0"] - y).max() < 800 * U and np.abs(mine["o1"] - last).max() < 800 * U
+        assert len(expected) == first.outputs
+        for name, value in expected.items():
+            turned = value.transpose(2, 0, 1, 3) if name == "o0" else value.swapaxes(0, 1)
+            assert np.abs(mine[name] - turned).max() < 800 * U
+
+
+def test_a_recurrent_layer_is_computed_once_whatever_is_read(tmp_path):
+    for read, direction in product(((0, 1, 2), (0, 2), (1, 2), (0, 1)), ("forward", "reverse", "bidirectional")):
+        ways = 1 + (direction == "bidirectional")
+        model, feeds = proto(recurrent("LSTM", 4, ways=ways, states=2, outputs=3, direction=direction))
+        for i in sorted({0, 1, 2} - set(read), reverse=True):
+            model.graph.node[0].output[i] = ""
+            del model.graph.output[i]
+        loaded = load(onnx_models.saved(model, tmp_path))
+        assert [node.op for node in loaded.nodes].count("lstm") == 1
+        expected, mine = onnx_models.run(model, feeds), run_graph(loaded, feeds)
+        assert list(expected) == [f"o{i}" for i in read]
+        for name, value in expected.items():
+            assert np.abs(mine[name] - value).max() < 800 * U
 
 
 REFUSED = {

@@ -276,8 +276,11 @@ static void run_unit(const void *arg, int64_t unit, int thread) {
         for (int64_t n = n0; n < n1 && p->dst.rank == 4; n++)
             move_run(sizeof(float), h, s.rows.h + (n - n0) * h, 1, dst + t * ds[0] + d * ds[1] + n * ds[2], ds[3]);
     }
+    const int all = p->dst.rank == 4;
+    if (b->end < times(p) || (all && !p->cells)) return;
     const float *last = p->cells ? s.rows.c : s.rows.h;
-    for (int64_t n = n0; n < n1 && p->dst.rank == 3 && b->end == times(p); n++)
+    dst += all ? times(p) * *ds++ : 0;
+    for (int64_t n = n0; n < n1; n++)
         move_run(sizeof(float), h, last + (n - n0) * h, 1, dst + d * ds[0] + n * ds[1], ds[2]);
 }
 

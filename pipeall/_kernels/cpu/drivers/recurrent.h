@@ -22,10 +22,10 @@ typedef struct pa_function {
  * p (D, 3 H), all float32; c0 and p of an LSTM alone. */
 typedef struct pa_recurrent_op {
     pa_strided x, w, r, b, h0, c0, p;
-    pa_strided dst;  /* (T, D, N, H) where it has rank 4: all states; else the last ones, or cells, (D, N, H) */
+    pa_strided dst;  /* (T, D, N, H) where it has rank 4: all states; else the last ones, (D, N, H) */
     int32_t cell, gates;
     int32_t backwards[2]; /* per direction: from the last step of x to its first */
-    int32_t cells;        /* dst is the last cells */
+    int32_t cells;        /* dst is the last cells; where it has rank 4, they lie behind all states */
     int32_t option;       /* of a GRU: linear before reset; of an LSTM: the forget gate is 1 - the input gate */
     pa_function function[2][PA_FUNCTIONS];
     float clip; /* of what the gates' activations get */

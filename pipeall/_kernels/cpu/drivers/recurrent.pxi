@@ -6,9 +6,9 @@ ACTIVATIONS = {
     "softsign": PA_SOFTSIGN, "softplus": PA_SOFTPLUS}
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 CELLS = {  # kind -> its code, gates, functions, results, and the attribute that is its option
-    "rnn": (PA_RNN, 1, 1, "yh", None),
-    "gru": (PA_GRU, 3, 2, "yh", "linear_before_reset"),
-    "lstm": (PA_LSTM, 4, 3, "yhc", "input_forget")}
+    "rnn": (PA_RNN, 1, 1, ("y", "h"), None),
+    "gru": (PA_GRU, 3, 2, ("y", "h"), "linear_before_reset"),
+    "lstm": (PA_LSTM, 4, 3, ("y", "h", "c", "yc"), "input_forget")}
 
 
 cdef int recurrent_shapes(CpuProgram self, step, operands, int gates) except -1:
@@ -21,7 +21,8 @@ cdef int recurrent_shapes(CpuProgram self, step, operands, int gates) except -1:
     shapes = [(count, rows, width), (count, rows, p["hidden"]), (count, 2 * rows), state, state, (count, 3 * p["hidden"])]
     for operand, shape in zip(operands[1:], shapes):
         has_shape(self, step, operand, shape, "weights and states")
-    return has_shape(self, step, target, (steps, *state) if p["result"] == "y" else state, "output")
+    rows = {"y": (steps,), "yc": (steps + 1,)}.get(p["result"], ())
+    return has_shape(self, step, target, (*rows, *state), "output")
 
 
 cdef int recurrent_functions(CpuProgram self, step, pa_recurrent_op *op, int each) except -1:
@@ -87,14 +88,14 @@ def add_recurrent(CpuProgram self, step):
     p, operands = step.params, step.src
     code, gates, functions, results, option = CELLS[step.kind]
     self.check(p["direction"] in DIRECTIONS, step, f"one of {', '.join(DIRECTIONS)}", p["direction"])
-    self.check(p["result"] in tuple(results), step, f"one of {', '.join(results)}", p["result"])
+    self.check(p["result"] in results, step, f"one of {', '.join(results)}", p["result"])
     recurrent_shapes(self, step, operands, gates)
     recurrent_functions(self, step, op, functions)
     op.x, op.b, op.h0 = self.strided(step, operands[0]), self.strided(step, operands[3]), self.strided(step, operands[4])
     op.dst = self.strided(step, step.dst)
     if code == PA_LSTM:
         op.c0, op.p = self.strided(step, operands[5]), self.strided(step, operands[6])
-    op.cell, op.gates, op.cells, op.clip = code, gates, p["result"] == "c", p["clip"]
+    op.cell, op.gates, op.cells, op.clip = code, gates, "c" in p["result"], p["clip"]
     op.option = option is not None and p[option]
     op.gemm, op.gemv, op.unary = self.row(step, "gemm"), self.row(step, "gemv"), self.row(step, "unary")
     op.kernel = self.row(step, step.kind) if has_kernel(step) else NULL

@@ -25,7 +25,7 @@ COMMON = "activation_alpha activation_beta activations clip direction hidden_siz
 @operator("GRU", f"{COMMON} linear_before_reset", "whole sequences")
 @operator("LSTM", f"{COMMON} input_forget", "whole sequences")
 def _recurrent(g: Builder, n: OnnxNode) -> None:
-    """One node for the states of all steps, another for the last cell; the last state is part of the first."""
+    """One node for all outputs: the last state is one of all states, the last cells lie behind them."""
     batch_first = bool(n.get("layout", int, 0))
     x = g.operand(n, 0)
     if len(g.shape(x)) != 3:
@@ -37,23 +37,33 @@ def _recurrent(g: Builder, n: OnnxNode) -> None:
         n.fail(f"only whole sequences of {steps} steps are supported, got sequence_lens {g.ints(n, 4)}")
     attrs = _attributes(g, n)
     operands = [x, *_weights(g, n, attrs["hidden"], batch, batch_first)]
-    op, results = n.op.lower(), [i in n.made for i in range(3)]
-    if results[0]:
-        y = g.emit(n, op, operands, part="y" * batch_first, **attrs, result="y")  # (T, D, N, H)
+
+    def output(i: int, op: str, operands: list[str], **attrs) -> str:
+        """The node's output i, of (T, D, N, H) or (D, N, H); as that until it is turned."""
+        made = g.emit(n, op, operands, part="yhc"[i] * batch_first, output=i, **attrs)
         if batch_first:
-            g.emit(n, "transpose", [y], perm=(2, 0, 1, 3))
-        if results[1]:
-            _last(g, n, y, attrs["direction"], batch_first)
-    for i, result in ((1, "h"), (2, "c")):
-        if results[i] and not (i == 1 and results[0]):
-            state = g.emit(n, op, operands, part=result * batch_first, output=i, **attrs, result=result)
-            if batch_first:
-                g.emit(n, "transpose", [state], output=i, perm=(1, 0, 2))
+            g.emit(n, "transpose", [made], output=i, perm=(1, 0, 2) if i else (2, 0, 1, 3))
+        return made
+
+    op, (y, h, c) = n.op.lower(), (i in n.made for i in range(3))
+    if y + h + c == 1:
+        output(n.made[0], op, operands, **attrs, result="yhc"[n.made[0]])
+        return
+    if c:
+        states = g.emit(n, op, operands, part="states", output=n.made[0], **attrs, result="yc")
+        cells = g.emit(n, "slice", [states], part="cells", output=2, axis=0, start=steps, stop=steps + 1)
+        output(2, "reshape", [cells], shape=g.shape(states)[1:])
+        if y:
+            output(0, "slice", [states], axis=0, start=0, stop=steps)
+    else:
+        states = output(0, op, operands, **attrs, result="y")
+    if h:
+        _last(g, n, states, steps, attrs["direction"], batch_first)
 
 
-def _last(g: Builder, n: OnnxNode, y: str, direction: str, batch_first: bool) -> None:
+def _last(g: Builder, n: OnnxNode, y: str, steps: int, direction: str, batch_first: bool) -> None:
     """The state after the last step, of a backward direction the first one of y."""
-    steps, directions, batch, hidden = g.shape(y)
+    _, directions, batch, hidden = g.shape(y)
     ends = []
     for d in range(directions):
         first = 0 if d or direction == "reverse" else steps - 1
