@@ -3,17 +3,23 @@
 import json
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from commands import BOARD, document, invoke, ran, two_clusters
+from nas_landscapes import BitSpace, HashEvaluate
 from PIL import Image
 
 from pipeall import Plan, load
 from pipeall.cli.nas.nas_options import finish_of, search_of
+from pipeall.cli.nas.nas_text import Table
 from pipeall.nas.architecture_search import activities
 from pipeall.nas.datasets import load as load_data
+from pipeall.nas.search.archive import Archive, History
+from pipeall.nas.spaces.genome import Candidate
 
 pytest.importorskip("torch", reason="needs pipeall[nas]")
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
@@ -92,13 +98,42 @@ def test_processes_change_nothing_and_the_text_begins_with_accuracy(searched, tm
     assert f"To beat, accuracy on the samples that judge: {known}." in text
     head = "FPS and memory are predicted for a311d-armcl. network accuracy weights FPS memory time left 1 of 7"
     assert text.index(known) < text.index(head)
-    rows = re.findall(r"(\d) of 7 ([0-9.]+) % [0-9,]+ [0-9,]+ [0-9.]+ MB \d+ \w+( best so far)?", text)
+    rows = re.findall(r"(\d) of 7 ([0-9.]+) % [0-9,]+ [0-9,]+ [0-9.]+ MB (?:under )?\d+ \w+( best so far)?", text)
     assert [int(number) for number, *_ in rows] == [1, 2, 3, 4, 5, 6, 7] and rows[0][2]
     for word in ("diversity", " F ", "as table II", found["winner"]["candidate"]):
         assert word not in text
     assert (tmp_path / "winner.onnx").read_bytes() == (folder / "winner.onnx").read_bytes()
     again = invoke(*ARGUMENTS, "--board", "a311d-armcl", "--target-fps", "3000", "-o", tmp_path).stdout
     assert f"7 networks are in {tmp_path / 'history.jsonl'} from before" in again and "8 of 7" not in again
+
+
+def test_the_time_left_is_that_of_the_work(tmp_path):
+    """A second for each unit of work, and 30 before the first network ends, which count in the first line, and in a
+    pool, whose networks begin together, in all lines."""
+    work = {Candidate(bits): 60.0 + 20 * sum(bits) for bits in product((0, 1), repeat=3)}
+    search = search_of("digits", tmp_path, {"space": "tree", "seed": 0, "budget": 10})
+
+    def lines(pool, history):
+        """What each line is to end with, and the line."""
+        done, found = 0.0, []
+
+        def trained(candidate, score):
+            nonlocal done
+            done += work[candidate]
+            more = 30 / done if pool or not found else 0
+            left = 10 * 90 - done  # the mean is 90
+            end = f"{'  ' if found else ' under '}{(1 + more) * left / 60:.0f} minutes"
+            found.append((end, table.row(candidate, score).removesuffix("  best so far")))
+
+        given = {"on_evaluated": trained, "work": work.get}
+        archive = Archive(BitSpace(3), HashEvaluate(), 0, pool, History(tmp_path / history, {}), **given)
+        table = Table(search, archive, 0, lambda: done + 30 * (done > 0))
+        archive.score(list(work))
+        return found
+
+    with ThreadPoolExecutor(1) as pool:
+        found = [*lines(None, "here.jsonl"), *lines(pool, "pool.jsonl")]
+    assert len(found) == 16 and all(line.endswith(end) for end, line in found), found
 
 
 def test_a_winner_that_is_finished_on_all_samples(searched, tmp_path):

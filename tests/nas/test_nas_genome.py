@@ -144,6 +144,19 @@ def test_the_networks_of_a_tree():
     assert len(networks(5)) == 231
 
 
+def test_a_tree_that_grows():
+    """From block 1 alone to any unordered tree: t(d) = (t(d-1) + 1) (t(d-1) + 2) / 2 and the empty one."""
+    for depth, trees in enumerate((1, 3, 10), 1):
+        space = TreeSpace(depth, grow=True)
+        everything = {space.decode(bits).blocks for bits in itertools.product((0, 1), repeat=space.loci)}
+        assert len(everything) == trees + 1
+        assert all(SOURCE in blocks[0].inputs and blocks[-1].index == 1 for blocks in everything if blocks)
+    (block,) = space.decode(first := space.random(np.random.default_rng(0))).blocks
+    assert block.inputs == (SOURCE,) and sum(first) == 1
+    second = space.decode((1, 1, 0, 0, 0, 0, 0)).blocks
+    assert [block.inputs for block in second] == [(SOURCE,), (2,)]
+
+
 @UNTIMED
 @given(bits31, st.integers(1, 15))
 def test_children_may_trade_places(bits, block):
@@ -171,7 +184,9 @@ def test_the_paper_tree():
         space.decode((1, 0, 1))
 
 
-@pytest.mark.parametrize("space", [TreeSpace(), TreeSpace(3, 8), ConvSpace(), ConvSpace((1, 2))], ids=repr)
+@pytest.mark.parametrize(
+    "space", [TreeSpace(), TreeSpace(3, 8), TreeSpace(grow=True), ConvSpace(), ConvSpace((1, 2))], ids=repr
+)
 def test_random_networks_are_not_empty(space):
     random = np.random.default_rng(0)
     assert all(space.decode(space.random(random)).blocks for _ in range(200))

@@ -44,7 +44,7 @@ SIZES = {  # options of each space
     "conv": ("nodes", "widths", "kernels"),
     "mobile": ("stages", "widths", "kernels", "blocks"),
     "modern": ("stages", "widths", "kernels", "blocks"),
-    "tree": ("depth", "neurons"),
+    "tree": ("depth", "neurons", "grow"),
 }
 STAGED: dict[str, type[StagedSpace]] = {"mobile": MobileSpace, "modern": ModernSpace}
 BLOCKS = list(dict.fromkeys(blocks for space in STAGED.values() for blocks in space.FIELDS))
@@ -68,7 +68,12 @@ space_options = under(
         ("--stages", click.IntRange(1, 6)),
         ("--blocks", click.Choice(BLOCKS)),
     ),
-    together("tree: its depth (5), neurons of a block (33).", ("--depth", click.IntRange(1, 12)), ("--neurons", ONE)),
+    together(
+        "tree: its depth (5), neurons of a block (33); from one block.",
+        ("--depth", click.IntRange(1, 12)),
+        ("--neurons", ONE),
+        "--grow",
+    ),
 )
 target_options = under(
     "What a network has to do on --board",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf, isfinite
 from pathlib import Path
 from statistics import fmean
@@ -22,7 +22,7 @@ from ..tables import print_table, print_text
 MEASURES = {"classes": "accuracy", "numbers": "R2", "boxes": "mAP"}  # by what a network predicts
 MEAN = "how far an output is from its target in the mean, which is no share of wrong answers"
 LOWERED = {"classes": MEAN, "numbers": MEAN, "boxes": "1 - mAP"}
-WIDTHS = (10, 12, 12, 10, 12, 13)  # of the columns of ``Table``
+WIDTHS = (10, 12, 12, 10, 12, 18)  # of the columns of ``Table``
 
 
 def show(
@@ -75,10 +75,11 @@ def without_search(data: DataSet, beside: Mapping[str, Baseline]) -> str:
 
 
 class Table:
-    """Lines of the networks of a search as they come."""
+    """Lines of the networks of a search as they come; ``clock``: seconds."""
 
-    def __init__(self, search: Search, archive: Archive, finish: int):
-        self.search, self.archive, self.begin, self.paper = search, archive, monotonic(), of_the_paper(search)
+    def __init__(self, search: Search, archive: Archive, finish: int, clock: Callable[[], float] = monotonic):
+        self.search, self.archive, self.clock, self.paper = search, archive, clock, of_the_paper(search)
+        self.begin, self.done = clock(), 0.0  # the time, and the work until then, from which on the rate counts
         samples = fmean(search.training.levels.cycles) * len(search.training.load().train)  # that a network is shown
         self.networks = search.candidates + finish * len(search.training.whole().train) / samples  # that take as long
         self.before = self.number = len(archive.history.scores)
@@ -108,14 +109,22 @@ class Table:
         return self._line(number, right, f"{score.weights:,}", *speed, self._left()) + news
 
     def _left(self) -> str:
-        """By the time that the work until now took."""
-        seconds = (monotonic() - self.begin) / self.archive.done * self.archive.left(self.networks)
-        if seconds < 100:
-            return f"{seconds:.0f} s"
-        return f"{seconds / 3600:.1f} hours" if seconds > 5400 else f"{seconds / 60:.0f} minutes"
+        """By the work since the first network. The first also pays what is paid once, so that it gives a bound; where
+        several are trained at once, its end is no beginning of the others, and all count."""
+        now, done, first = self.clock(), self.archive.done, self.number == self.before + 1
+        seconds = (now - self.begin) / (done - self.done) * self.archive.left(self.networks)
+        if first and self.archive.executor is None:
+            self.begin, self.done = now, done
+        return ("under " if first else "") + _duration(seconds)
 
     def _line(self, *cells: str | None) -> str:
         return "".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True) if cell is not None)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 3600:.1f} hours" if seconds > 5400 else f"{seconds / 60:.0f} minutes"
 
 
 def searched(search: Search, hours: float, device: str, finish: int) -> str:

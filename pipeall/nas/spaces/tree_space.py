@@ -22,6 +22,8 @@ class TreeSpace:
     depth      levels of the tree
     neurons      of a block
     max_nodes  bounds the neurons of all blocks (table I: 31 blocks of 33 neurons are 1,023)
+    grow       a block without children reads the input, at any level, and first networks are block 1 alone (the base
+               model of algorithm 1): evolution makes them larger
 
     Raises ArgumentError for a tree beyond the bound.
     """
@@ -29,6 +31,7 @@ class TreeSpace:
     depth: int = 5
     neurons: int = 33
     max_nodes: int = 1024
+    grow: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.depth <= MAX_DEPTH or self.neurons < 1:
@@ -56,13 +59,16 @@ class TreeSpace:
     def _reads(self, block: int, bits: Sequence[int]) -> tuple[int, ...]:
         if block >= 2 ** (self.depth - 1):
             return (SOURCE,)
-        return tuple(child for child in (2 * block, 2 * block + 1) if bits[child - 1])
+        children = tuple(child for child in (2 * block, 2 * block + 1) if bits[child - 1])
+        return (SOURCE,) if self.grow and not children else children
 
     def random(self, random: np.random.Generator) -> tuple[int, ...]:
-        """One path from the input to the head (the base model of algorithm 1); other bits are 1 with probability 1/2.
+        """One path from the input to the head; other bits are 1 with probability 1/2. Block 1 alone if it is to grow.
 
         If all bits were random, 78 % would decode to the empty network.
         """
+        if self.grow:
+            return (1,) + (0,) * (self.loci - 1)
         bits = random.integers(0, 2, self.loci)
         block = int(random.integers(2 ** (self.depth - 1), 2**self.depth))
         while block:
