@@ -24,7 +24,8 @@ copy      x                       dims (<= 6), src_strides, dst_strides: dst[i .
 fill      -                       value: every element of dst; one that its type can hold
 
 Every other kind is an op of ``graph/ops`` on tensors of any rank: src and dst are ``Strided``, of the shapes and types
-that the op's table says, in the order of its inputs; params are its attributes.
+that the op's table says, in the order of its inputs; params are its attributes. ``pad`` has ``places`` besides: of each
+axis, which element each position has, or -1 for the value.
 
 ``lo`` and ``hi`` clamp the result (ReLU is 0, inf; ReLU6 is 0, 6; nothing is -inf, inf); conv computes
 clamp(conv(x) + bias + residual, lo, hi), with ``silu`` silu(clamp(conv(x) + bias, lo, hi)) + residual.

@@ -23,7 +23,7 @@ from .shared_units import SharedUnits
 from .stats import StageCounters
 from .trace import StageTrace
 
-READ_EXACTLY = frozenset("copy maxpool avgpool unary binary pointwise gather gather_elements".split())  # of float32
+READ_EXACTLY = frozenset("copy maxpool avgpool unary binary pointwise pad gather gather_elements".split())  # of float32
 LOG_FRAMES = 4096  # latest frames of a stage that a recording keeps; a row has some hundred numbers
 
 
@@ -108,7 +108,7 @@ def read_in_place(part: Lowered) -> int:
     if len(part.slot_in) != 1 or part.slot_in[0].nhwc:
         return 0
     reads = {step.kind for step in part.steps if any(operand.base == SLOT_IN for operand in (*step.src, step.dst))}
-    exact = reads <= (READ_EXACTLY if part.slot_in[0].dtype == "float32" else {"copy"})
+    exact = reads <= (READ_EXACTLY if part.slot_in[0].dtype == "float32" else {"copy", "pad"})
     return part.slot_in[0].nbytes if exact else 0
 
 

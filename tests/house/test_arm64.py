@@ -96,8 +96,8 @@ def features(tree: Path, cpu: str) -> str:
 
 ARITHMETIC = "kernels pack_pixels staged gemm_tiles winograd strassen sparse"
 OTHER = (  # plain C, and vectors that others test
-    "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels copy_kernels strided_kernels"
-    " strided_rows tiling_kernels lrn_types"
+    "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels copy_kernels pad_kernels"
+    " strided_kernels strided_rows tiling_kernels lrn_types"
 )
 INTEGERS = "s8_vectors first_layers_s8"
 HALVES = "bfloats halves silu f16_steps half_convolutions gemv_halves"

@@ -47,6 +47,9 @@ def test_what_is_read_in_place():
     assert read_in_place(lower(net.graph(net.conv("x0", 4, k=3)))) == 0
     net = Net((1, 1, 8, 8))
     assert read_in_place(lower(net.graph(net.op("abs", "x0")))) == 4 * 8 * 8
+    sides = {"pads_begin": (0, 0, 1, 1), "pads_end": (0, 0, 1, 1)}
+    net = Net((1, 1, 8, 20))
+    assert read_in_place(lower(net.graph(net.op("pad", "x0", **sides)))) == 4 * 8 * 20
     net = Net((1, 3, 4, 4), (1, 3, 4, 4))
     assert read_in_place(lower(net.graph(net.op("concat", "x0", "x1")))) == 0
 
@@ -93,6 +96,7 @@ def graphs():
             ("abs", {}), ("sigmoid", {}), ("maxpool", window | {"kernel": (3, 3)}), ("maxpool", {"kernel": (2, 2)}),
             ("avgpool", window | {"kernel": (3, 3)}), ("transpose", {"perm": (0, 1, 3, 2)}),
             ("slice", {"axis": 3, "start": 1, "stop": 8}),
+            ("pad", {"pads_begin": (0, 0, 1, 3), "pads_end": (0, 0, 0, 2), "mode": "reflect"}),
         ):
             net = Net((1, 1, size, size + 1))
             yield net.graph(net.op(op, "x0", **attrs))

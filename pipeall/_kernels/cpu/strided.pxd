@@ -1,5 +1,5 @@
 # The C side of steps on strided operands: the drivers' argument structs, as kernels.pxd has those of steps on pixels.
-from libc.stdint cimport int8_t, int32_t, int64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
 
 from .kernels cimport (
     pa_binary_s8_args, pa_gemv_t_args, pa_ger_args, pa_kernel_row, pa_requantize, pa_strided, pa_team, pa_view, pa_window,
@@ -176,6 +176,18 @@ cdef extern from "drivers/copy.h" nogil:
         const pa_kernel_row *transpose
     void pa_copy_plan(pa_copy_op *)
     void pa_copy_step(const void *, void *const *, void *, pa_team *)
+
+
+cdef extern from "drivers/pad.h" nogil:
+    int64_t PA_OUTSIDE
+    ctypedef struct pa_pad_op:
+        pa_strided src, dst
+        pa_axes rows
+        const int64_t **from_ "from"
+        int64_t before, inside, after, src_step, dst_step
+        const int64_t *margins
+        uint64_t value
+    void pa_pad_step(const void *, void *const *, void *, pa_team *)
 
 
 cdef extern from "drivers/index.h" nogil:

@@ -18,3 +18,21 @@ gather(__global const X *x, int x_offset, int8 x_strides, int axis_stride, int s
     const int inside = from < 0 ? 0 : from >= size ? size - 1 : (int)from;
     set(get(x, x_offset + dot8(i, x_strides) + inside * axis_stride), out, out_offset + dot8(i, out_strides));
 }
+
+#ifndef V
+#define V float /* how a constant lies in memory */
+#endif
+
+/* out[i] = x[sum over the axes of places[starts + i]], or the value where one of these is below 0. Dimensions: `indices` of
+ * typed.cl. */
+ELEMENTWISE void pad(__global const X *x, int x_offset, __global const int *places, int8 starts, __global const V *value,
+                     __global Y *out, int out_offset, int8 out_strides, int8 shape) {
+    const int8 i = indices(shape);
+    if (i.s0 >= shape.s0)
+        return;
+    const int8 at = starts + i;
+    const int8 from = (int8)(places[at.s0], places[at.s1], places[at.s2], places[at.s3], places[at.s4], places[at.s5],
+                             places[at.s6], places[at.s7]);
+    const NUMBER v = any(from < 0) ? get(value, 0) : get(x, x_offset + dot8(from, (int8)(1)));
+    set(v, out, out_offset + dot8(i, out_strides));
+}

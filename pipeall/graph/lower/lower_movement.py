@@ -3,9 +3,7 @@ others)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 
 import numpy as np
 
@@ -16,9 +14,19 @@ from ..ops.movement_ops import pad_indices
 from ..ops.sampling_ops import taps
 from . import lower_int8
 from .lowering import MAX_COPY_DIMS, Lowering
-from .strides import broadcast, constant, cut, from_index, merged, order_of, permuted, pixels, place, reaching, reshaped
-
-RUN = 128  # elements that are filled while a run of a margin is begun
+from .strides import (
+    LINE,
+    broadcast,
+    cut,
+    from_index,
+    merged,
+    order_of,
+    permuted,
+    pixels,
+    place,
+    reaching,
+    reshaped,
+)
 
 
 def concat(to: Lowering, node: Node) -> None:
@@ -28,8 +36,6 @@ def concat(to: Lowering, node: Node) -> None:
     for source, target in _stacked([(a, b) for a, b in parts if a != b]):
         to.copy(node.name, source, target)
 
-
-MOST_PIECES = 8  # of an axis that is padded with itself: each is a step of its own
 
 Move = tuple[Strided, Strided]  # from, to
 
@@ -102,39 +108,37 @@ def expand(to: Lowering, node: Node) -> None:
 
 
 def pad(to: Lowering, node: Node) -> None:
-    name, begin = to.activation(node), node.attrs["pads_begin"]
+    """One pass over the rows; a constant around shorter runs than a line is filled in first."""
+    name, begin, mode = to.activation(node), node.attrs["pads_begin"], node.attrs["mode"]
     x = to.places[name]
     target = to.target(node, order_of(x))
-    if node.attrs["mode"] != "constant":
-        _mirrored(to, node, x, target)
-        return
-    inside = replace(from_index(target, begin), shape=to.shape(name))
-    margins, value = _margins(target, begin, inside.shape), _element(to, node, node.attrs["value"])
-    if sum(map(_runs, margins)) * RUN < prod(target.shape):
-        element = constant(np.full((1,) * len(target.shape), value, target.dtype))
-        for margin in margins:
-            to.copy(node.name, element, margin)
-    else:
+    inside = replace(from_index(target, begin), shape=x.shape)
+    value, run = _element(to, node, node.attrs["value"]), _run(x, inside)
+    if mode == "constant" and run < LINE:
         whole = pixels(target) if len(target.shape) == 4 else None
-        whole = whole or reaching(target)  # dense: ``writes`` refuses other places
-        to.step("fill", node, (), whole, {"value": value})
-    to.copy(node.name, x, inside)
+        to.step("fill", node, (), whole or reaching(target), {"value": value})  # dense: ``writes`` refuses other places
+        to.copy(node.name, x, inside)
+        return
+    if run == 1 and order_of(x) != order_of(target):
+        line = to.dense(x.shape, order_of(target), x.dtype)
+        to.copy(node.name, x, line)
+        x = line
+    sides = zip(x.shape, begin, node.attrs["pads_end"], strict=True)
+    places = tuple(places_of(mode, size, before, after) for size, before, after in sides)
+    to.step("pad", node, (x,), target, dict(node.attrs) | {"places": places})
 
 
-def _margins(whole: Strided, begin: Sequence[int], inner: Sequence[int]) -> list[Strided]:
-    """What of a place lies around a part of it: on both sides along each axis, between those along the axes before."""
-    margins = []
-    for axis, (first, size) in enumerate(zip(begin, inner, strict=True)):
-        sides = ((0, first), (first + size, whole.shape[axis]))
-        margins += [cut(whole, axis, *side) for side in sides if side[0] < side[1]]
-        whole = cut(whole, axis, first, first + size)
-    return [margin for margin in margins if prod(margin.shape)]
+def _run(*operands: Strided) -> int:
+    """How many elements follow one another in all of these places of one shape."""
+    flat = merged(operands[0].shape, *operands)
+    return flat[0].shape[-1] if all(at.strides[-1] == 1 for at in flat) else 1
 
 
-def _runs(at: Strided) -> int:
-    """Runs of neighbouring elements that a place consists of."""
-    (flat,) = merged(at.shape, at)
-    return prod(flat.shape[:-1]) if flat.strides[-1] in (0, 1) else prod(flat.shape)
+def places_of(mode: str, size: int, before: int, after: int) -> np.ndarray:
+    """Which element of an axis each position of the padded one has; -1: the constant."""
+    if mode != "constant":
+        return pad_indices(mode, size, before, after)
+    return np.concatenate([np.full(before, -1), np.arange(size), np.full(after, -1)])
 
 
 def _element(to: Lowering, node: Node, value: float) -> float:
@@ -145,40 +149,6 @@ def _element(to: Lowering, node: Node, value: float) -> float:
         if value != int(value) or not limits.min <= value <= limits.max:
             raise ModelError(f"node {node.name!r} ({node.op}): expected a value that {dtype} can hold, got {value}")
     return value
-
-
-def _mirrored(to: Lowering, node: Node, x: Strided, target: Strided, axis: int = 0) -> None:
-    """Along each axis the target consists of pieces: elements of the input as they lie, one of them again and again, or
-    others that are gathered."""
-    if axis == len(x.shape):
-        to.copy(node.name, x, target)
-        return
-    begin, end = (node.attrs[side][axis] for side in ("pads_begin", "pads_end"))
-    index = pad_indices(node.attrs["mode"], x.shape[axis], begin, end)
-    start = 0
-    for stop in _pieces(index):
-        piece, part = index[start:stop], cut(target, axis, start, stop)
-        source = gathered(x, axis, piece)
-        if source is None:
-            shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
-            source = part if shape == part.shape else to.dense(shape, order_of(x), x.dtype)
-            to.step("gather", node, (x, constant(piece.astype(np.int32))), source, {"axis": axis})
-        if source != part:
-            _mirrored(to, node, source, part, axis + 1)
-        start = stop
-
-
-def _pieces(index: np.ndarray) -> list[int]:
-    """Where runs of indices end that rise, stay or fall by the same step; all is one where there are many."""
-    ends, step = [], None
-    for i in range(1, len(index)):
-        change = int(index[i] - index[i - 1])
-        if step is not None and change != step:
-            ends.append(i)
-            step = None
-        else:
-            step = change
-    return [*(ends if len(ends) < MOST_PIECES else []), len(index)]
 
 
 def gathered(x: Strided, axis: int, index: np.ndarray) -> Strided | None:
