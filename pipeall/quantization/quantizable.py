@@ -66,7 +66,7 @@ def quantizable(graph: Graph, float_nodes: Collection[str] = ()) -> Quantizable:
         if node.name in able and (has(node.op, Trait.INT8_WEIGHTS) or node.output in read):
             integer.add(node.output)
             read.update(node.inputs)
-        elif _is_movement(graph, node) and node.output in read:
+        elif is_movement(graph, node) and node.output in read:
             read.update(node.inputs)
     joined = {name: name for name in graph.tensors}
 
@@ -75,7 +75,7 @@ def quantizable(graph: Graph, float_nodes: Collection[str] = ()) -> Quantizable:
             name = joined[name]
         return name
 
-    moved = {node.output for node in graph.nodes if _is_movement(graph, node) and node.output in read}
+    moved = {node.output for node in graph.nodes if is_movement(graph, node) and node.output in read}
     for node in graph.nodes:
         if node.output in moved:
             for name in node.inputs:
@@ -122,7 +122,7 @@ def integer_nodes(graph: Graph) -> set[str]:
     """
     probabilities: set[str] = set()
     for node in graph.nodes:
-        if node.op == "softmax" or (_is_movement(graph, node) and probabilities.intersection(node.inputs)):
+        if node.op == "softmax" or (is_movement(graph, node) and probabilities.intersection(node.inputs)):
             probabilities.add(node.output)
     return {
         node.name
@@ -137,14 +137,14 @@ def _is_integer(graph: Graph, node: Node) -> bool:
         graph.tensors[name].dtype == "float32" for name in (*node.inputs, node.output) if name in graph.tensors
     )
     constants = [name for name in node.inputs if name in graph.constants]
-    if not floats or _is_movement(graph, node):
+    if not floats or is_movement(graph, node):
         return False
     if has(node.op, Trait.INT8_WEIGHTS):
         return len(constants) == 2 and node.inputs[0] not in constants
     return node.op in (*ARITHMETIC, *ACTIVATIONS) and not constants
 
 
-def _is_movement(graph: Graph, node: Node) -> bool:
+def is_movement(graph: Graph, node: Node) -> bool:
     if any(name in graph.constants for name in node.inputs) or graph.tensors[node.output].dtype != "float32":
         return False
     zeros = node.op == "pad" and (node.attrs["mode"] != "constant" or node.attrs["value"] == 0)  # 0 is an integer
@@ -185,4 +185,4 @@ def _leads_on(graph: Graph, node: Node) -> bool:
     does. Integers are such choices, and so is their value as a float."""
     if any(graph.tensors[name].dtype != "float32" for name in (node.output, *node.inputs) if name in graph.tensors):
         return True
-    return node.op in (*SOFTMAX, *CHOOSING) or _is_movement(graph, node)
+    return node.op in (*SOFTMAX, *CHOOSING) or is_movement(graph, node)

@@ -24,7 +24,7 @@ from .calibrate import Arrays, more_pictures, samples_of, with_logits
 from .calibration_run import CalibrationRun, Reference, open_journal
 from .compare import agreement_of
 from .config import QuantConfig
-from .equalize import Channels, Loss, equalized, scale_activations
+from .equalize import Loss, equalized, half_way, of_convolutions, scale_activations
 from .gptq import ROUNDINGS
 from .keep_boxes import keep_boxes
 from .qparams import METHODS, QuantParams
@@ -200,12 +200,12 @@ def observed(graph: Graph, run: CalibrationRun) -> QuantConfig:
     return QuantConfig(graph, run.histograms(graph, quantizable(graph).tensors), equalized=False)
 
 
-def observed_equalized(graph: Graph, run: CalibrationRun) -> QuantConfig | None:
+def observed_equalized(plain: QuantConfig, run: CalibrationRun) -> QuantConfig | None:
     """A configuration of a network with equalized channels; None where there are none to equalize."""
-    pairs = Channels(graph).pairs()
-    if not pairs:
+    channels = of_convolutions(plain.graph)
+    if not channels.made:
         return None
-    graph = equalized(graph, pairs, run.channel_maxima(graph, [node.output for node, _ in pairs]))
+    graph = equalized(plain.graph, channels, half_way(plain, channels, run))
     return replace(observed(graph, run), equalized=True)
 
 
@@ -225,7 +225,7 @@ def _chosen(
     if boxes and method == "auto":
         method, margin = "minmax", MARGIN
     methods = METHODS if method == "auto" else (method,)
-    starts = [config for config in (plain, observed_equalized(graph, run)) if config]
+    starts = [config for config in (plain, observed_equalized(plain, run)) if config]
     starts = [replace(config, margin=margin, float_nodes=float_nodes) for config in starts]
     choices = [replace(start, method=name) for start in starts for name in methods]
     losses = [run.loss(choice, telling, corrected=True) for choice in choices]

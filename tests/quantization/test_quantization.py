@@ -13,7 +13,7 @@ from pipeall.graph.ops import run_graph
 from pipeall.graph.passes.rewrite import rewrite
 from pipeall.quantization.calibrate import channel_maxima, mean_errors, outputs_of
 from pipeall.quantization.calibration_run import CalibrationRun
-from pipeall.quantization.equalize import Channels, equalized
+from pipeall.quantization.equalize import MOST, equalized, half_way, of_convolutions
 from pipeall.quantization.quantizable import never_clipped, quantizable, split_residuals
 from pipeall.quantization.quantize import observed
 
@@ -67,17 +67,53 @@ def test_equalized_networks_compute_the_same():
     inside = net.conv(joined, 12, k=3, groups=4, lo=0.0, hi=BOUND)
     graph = net.graph(net.conv(inside, 12, groups=12), net.conv(joined, 3))
     photos = [{"x0": frame} for frame in frames(graph, 5)]
-    pairs = Channels(graph).pairs()
-    assert len(pairs) == 3 and {len(readers) for _, readers in pairs} == {1, 2}
-    maxima = channel_maxima(graph, [node.output for node, _ in pairs], photos, quiet)
-    other = equalized(graph, pairs, maxima)
+    run, channels = CalibrationRun(photos), of_convolutions(graph)
+    assert {*channels.made} >= {a, graph.nodes[1].output, inside} and channels.free.sum() == 6 + 6 + 12
+    other = equalized(graph, channels, half_way(observed(graph, run), channels, run))
     inputs = {"x0": photos[0]["x0"].astype(np.float64)}
     for expected, found in zip(*(run_graph(g, inputs).values() for g in (graph, other)), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
-    for name, sizes in channel_maxima(other, list(maxima), photos, quiet).items():
-        wanted = np.sqrt(maxima[name].max() * maxima[name])
-        np.testing.assert_allclose(sizes, np.minimum(wanted, BOUND), rtol=1e-4)
+    pooled = net.nodes[4].output
+    maxima = channel_maxima(graph, [a, b, inside, pooled], photos, quiet)
+    largest = {a: max(maxima[a].max(), maxima[pooled].max()), b: maxima[b].max(), inside: maxima[inside].max()}
+    for name, sizes in channel_maxima(other, list(largest), photos, quiet).items():
+        wanted = np.sqrt(largest[name] * maxima[name])
+        np.testing.assert_allclose(sizes, np.minimum(wanted, BOUND) if name == inside else wanted, rtol=1e-4)
         assert sizes.min() > 1.05 * maxima[name].min()
+
+
+def test_factors_follow_channels_that_are_moved():
+    """Through blocks of a ShuffleNet: split, half of it convolved, joined, shuffled. All channels share one range, and
+    those that are added keep their size."""
+    net = Net((1, 3, 12, 12))
+    x = net.op("concat", *(net.op("leakyrelu", net.conv("x0", 4, k=3), alpha=0.125) for _ in range(2)))
+    for _ in range(2):
+        old, new = (net.op("slice", x, start=first, stop=first + 4, step=1) for first in (0, 4))
+        new = net.op("leakyrelu", net.conv(net.conv(new, 4, k=3, groups=4), 4), alpha=0.125)
+        by_half = net.op("reshape", net.op("concat", old, new), shape=(1, 2, 4, 12, 12))
+        x = net.op("reshape", net.op("transpose", by_half, perm=(0, 2, 1, 3, 4)), shape=(1, 8, 12, 12))
+    last = net.op("slice", x, start=0, stop=6, step=1)
+    rest = net.op("slice", x, start=6, stop=8, step=1)
+    graph = net.graph(net.conv(last, 3), net.op("add", rest, net.conv(last, 2)))
+    layers = [node for node in graph.nodes if node.op == "conv"]
+    for size, node in zip((1, 50, 1, 8, 1, 3), layers, strict=False):
+        for name in node.inputs[1:]:
+            net.constants[name] *= np.float32(size)
+    photos = [{"x0": frame} for frame in frames(graph, 5)]
+    run, channels = CalibrationRun(photos), of_convolutions(graph)
+    factors = half_way(observed(graph, run), channels, run)
+    other = equalized(graph, channels, factors)
+    inputs = {"x0": photos[0]["x0"].astype(np.float64)}
+    for expected, found in zip(*(run_graph(g, inputs).values() for g in (graph, other)), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+    ends = [node.output for node in graph.nodes if node.op == "leakyrelu"]
+    maxima, sizes = (channel_maxima(each, ends, photos, quiet) for each in (graph, other))
+    largest = max(each.max() for each in maxima.values())
+    for name in ends:
+        wanted = np.clip(np.sqrt(largest / maxima[name]), 1, MOST)
+        if name in ends[2:]:
+            wanted[{ends[2]: 1, ends[3]: 3}[name]] = 1  # the last two channels of eight, after two shuffles
+        np.testing.assert_allclose(sizes[name], wanted * maxima[name], rtol=1e-5)
 
 
 def test_mean_errors_are_those_of_numpy():

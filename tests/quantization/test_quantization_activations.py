@@ -10,7 +10,7 @@ from pipeall import Engine, Graph, load, quantize
 from pipeall.graph.ops import run_graph
 from pipeall.quantization import equalize
 from pipeall.quantization.calibration_run import CalibrationRun
-from pipeall.quantization.equalize import Channels, factors_of, with_scaled_activations
+from pipeall.quantization.equalize import factors_of, of_activations, with_scaled_activations
 from pipeall.quantization.quantize import observed
 
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
@@ -33,10 +33,12 @@ def uneven(sizes: np.ndarray) -> Graph:
 def test_stretched_networks_compute_the_same():
     """In float64, but for weights and factors that are float32: twice a rounding of 2^-24 in each of 24 terms."""
     graph = uneven(np.geomspace(1, 200, 6))
-    (first, readers), (second, _) = Channels(graph).activations()
-    assert [first.op, second.op] == ["swish", "swish"] and {at for _, at in readers} == {0, 6}
-    factors = {first.output: factors_of(np.geomspace(1, 200, 6)), second.output: np.arange(1.0, 9.0)}
-    other = with_scaled_activations(graph, factors)
+    channels, sizes = of_activations(graph), np.geomspace(1, 200, 6)
+    first, second = channels.made
+    assert first.startswith("swish") and second.startswith("swish") and channels.free.sum() == 6 + 8
+    assert sorted(read.tolist() for read in channels.read.values()) == [[*range(1, 7)] * 2, [*range(7, 15)]]
+    factors = channels.numbered({first: factors_of(sizes, sizes.max()), second: np.arange(1.0, 9.0)})
+    other = with_scaled_activations(graph, channels, factors)
     x = {"x0": frames(graph, 1)[0].astype(np.float64)}
     (expected,), (found,) = (run_graph(g, x).values() for g in (graph, other))
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
