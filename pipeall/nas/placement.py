@@ -114,9 +114,11 @@ def place(graph: Graph, target: Target) -> Placed:
             total = sum(_stage_bytes(graph, stage) for lane in choice.plan.lanes for stage in lane)
             yield Placed(choice, total, interval(profile, choice.plan))
 
-    if not target.limits:
-        return next(placed())
-    return next((each for each in placed() if each.fits(target)), next(placed()))
+    choices = placed()
+    first = next(choices)
+    if not target.limits or first.fits(target):
+        return first
+    return next((each for each in choices if each.fits(target)), first)
 
 
 def _stage_bytes(graph: Graph, stage: StagePlan) -> int:
