@@ -109,7 +109,7 @@ def _wrong(isas: Sequence[str], core_type: str, core: int) -> tuple[str, ...]:
     table, wrong = dict(reference), []
     for key in OPS:
         for row in fitting(key, isas, core_type):
-            if _agree(runs, {**table, key: row.name}):
+            if _agree(runs, {**table, key: row.name}, row):  # other cases run what agreed before
                 table[key] = row.name
                 break
             wrong.append(row.name)
