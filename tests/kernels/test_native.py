@@ -16,7 +16,7 @@ SANITIZERS = {
     "asan": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"],
 }
 LANE = [f"pipeline/{name}.c" for name in ("stage", "unit", "lane")]
-PROGRAMS = {  # name -> the sources under test, and the rounds: plain, with a sanitizer
+PROGRAMS = {  # name -> the sources under test, and the rounds with --full: plain, with a sanitizer
     "ring": ([], 1_000_000, 50_000),
     "eventcount": ([], 20_000, 5_000),
     "team": (["_kernels/cpu/team.c"], 20_000, 4_000),
@@ -25,12 +25,13 @@ PROGRAMS = {  # name -> the sources under test, and the rounds: plain, with a sa
     "forks": (LANE, 100, 20),
     "run_inline": (LANE, 5_000, 1_000),
 }
+FEWER = 5  # times, without it
 
 
 @pytest.mark.parametrize("sanitizer", SANITIZERS)
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_program(program, compiler, sanitizer, tmp_path):
+def test_program(program, compiler, sanitizer, tmp_path, pytestconfig):
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}: install it to run the native tests with it")
     sources, plain_rounds, sanitized_rounds = PROGRAMS[program]
@@ -40,6 +41,7 @@ def test_program(program, compiler, sanitizer, tmp_path):
     built = subprocess.run(build, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     rounds = plain_rounds if sanitizer == "plain" else sanitized_rounds
+    rounds //= 1 if pytestconfig.getoption("--full") else FEWER
     environment = os.environ | {"TSAN_OPTIONS": "halt_on_error=1"}
     ran = subprocess.run([binary, str(rounds)], capture_output=True, text=True, timeout=120, env=environment)
     assert ran.returncode == 0, ran.stderr[-5000:]
