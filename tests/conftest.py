@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item in kept]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def some(pytestconfig: pytest.Config) -> Callable[[Iterable], list]:
     """Of cases that one test goes through, as many as ``--every`` says."""
     return lambda cases: list(cases)[:: every(pytestconfig)]
