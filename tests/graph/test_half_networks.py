@@ -172,18 +172,19 @@ def test_slots_are_float32():
 
 
 @pytest.mark.parametrize("model", NETWORKS)
-def test_trained_networks_keep_their_classes(model, data_dir, half_board):
+def test_trained_networks_keep_their_classes(model, data_dir, half_board, some):
     """The first class of some photos, every probability within 0.01, the first five but for ties within 0.01."""
     from task_images import photos
 
     graph = pipeall.load(data_dir / "models" / f"{model}.onnx")
-    some = photos(data_dir, model)[
+    few = photos(data_dir, model)[
         :: {"resnet50": 13, "googlenet": 6}.get(model, 4)
     ]  # all: bench/engines/half_accuracy.py
+    few = some(few)
     with Engine(graph, "big", board=Board.detect(gpu=False)) as floats:
-        expected = [floats(x).reshape(-1) for x in some]
+        expected = [floats(x).reshape(-1) for x in few]
     with Engine(graph, "big@fp16", board=half_board) as engine:
-        for x, reference in zip(some, expected, strict=True):
+        for x, reference in zip(few, expected, strict=True):
             found = engine(x).reshape(-1)
             assert found.argmax() == reference.argmax()
             assert np.abs(found - reference).max() <= 0.01
