@@ -61,7 +61,7 @@ def test_a_third_device_passes(npu_board):
 
 
 def test_a_cpu_passes(board):
-    assert check_device("big", board) == list(CHECKS)
+    assert check_device("big", board, frames=2000) == list(CHECKS)
 
 
 def test_a_gpu_passes(board_with_gpu):
