@@ -20,11 +20,12 @@ def three_cut_pairs(groups):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_photos_through_every_order(model, data_dir, board_with_gpu):
+def test_photos_through_every_order(model, data_dir, board_with_gpu, some):
     ort = pytest.importorskip("onnxruntime", reason="the reference: pip install onnxruntime")
     path = data_dir / "models" / f"{model}.onnx"
     inputs = photos(data_dir, model)
     assert len(inputs) == 13
+    inputs = some(inputs)
     session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     expected = [session.run(None, {"input": x})[0] for x in inputs]
     graph = pipeall.load(path)
