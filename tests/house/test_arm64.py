@@ -194,6 +194,7 @@ def test_two_stage_pipeline(two_stages):
     np.testing.assert_allclose(y, values["prob"], rtol=classifier_bound(graph, values))
 
 
+@pytest.mark.full
 def test_detector_in_two_stages(two_stages, data_dir):
     """YOLOX on a photo, against float64."""
     pytest.importorskip("onnxruntime", reason="edge_networks.py compares with it: pip install onnxruntime")
@@ -218,6 +219,7 @@ def test_halves_in_two_stages(two_stages, cpu, precision, most):
     assert 0 < np.abs(y - expected).max() <= most * expected.max()
 
 
+@pytest.mark.full
 def test_a_detector_on_halves(two_stages, data_dir):
     """NanoDet on a photo, every output against float64: scores within 0.01, distances within 1 % of the largest."""
     pytest.importorskip("onnxruntime", reason="edge_networks.py compares with it: pip install onnxruntime")
