@@ -8,7 +8,7 @@ core where it is left out of the fit, and the published speed-ups of several thr
 """
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -331,15 +331,15 @@ def clusters_of(rows: Sequence[Row]) -> dict[str, Cluster]:
     return found
 
 
-def boards(clusters: Mapping[str, Cluster], data: Path) -> dict[str, BoardModel]:
+def boards(clusters: Mapping[str, Cluster], data: Path, names: Iterable[str] = tuple(BOARDS)) -> dict[str, BoardModel]:
     """The models by name."""
     published = build(data)
     wide = contention_error(published["rk3399pro"], data)
     rows = [row for cluster in clusters.values() for network in cluster.networks.values() for row in network]
     together = shared_steps.pairs(rows, published["rk3399pro"])
     found = {}
-    for name, entry in BOARDS.items():
-        found[name] = board(name, clusters, published, wide, data)
+    for name in names:
+        entry, found[name] = BOARDS[name], board(name, clusters, published, wide, data)
         if len(entry.socs) > 1:
             rates = {of: [clusters[soc].rate(of) for soc in entry.socs.values()] for of in PRECISIONS}
             found[name] = shared_steps.with_all_cores(found[name], rates, together)
