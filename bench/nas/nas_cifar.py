@@ -315,6 +315,9 @@ def arguments() -> Namespace:
     options.add_argument("--space", choices=SPACES, default="mobile")
     options.add_argument("--bfloat16", action="store_true", help="trainings compute in bfloat16")
     options.add_argument("--held-out", type=int, default=0, help="pictures to test on; the data's own, or more")
+    options.add_argument(
+        "--beside", action=BooleanOptionalAction, default=True, help="train networks as fast as pipeall's"
+    )
     options.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="all")
     options.add_argument("--widths", type=lambda text: tuple(map(int, text.split("/"))), default=(16, 24, 32, 48))
     return options.parse_args()
@@ -344,7 +347,8 @@ def main() -> None:
                 record.say(each(name, end.tested))
             record.say(f"{name}, judged error (FPS) of each seed's best: {of_seeds}; the best is {best.candidate.code}")
             fps[name] = end.placed.choice.prediction.fps
-        for name, (like, make) in product(filter(OURS.__contains__, options.methods), LIKE.items()):
+        ours = [name for name in options.methods if name in OURS and options.beside]
+        for name, (like, make) in product(ours, LIKE.items()):
             width = as_fast_as(fps[name], make, data, target)
             end = finish(f"{like}, {name}", make(width), training, options)
             if options.trainings > 1:
