@@ -49,13 +49,16 @@ void pa_lane_submit(pa_lane *lane, int64_t frame, int64_t due_ns) {
     pa_eventcount_signal_if(&lane->stage->unit->gate, &lane->stage->blocked, PA_FRAME);
 }
 
+static int is_short(int64_t frame_ns) { return frame_ns > 0 && frame_ns < PA_INLINE_NS; }
+
 int pa_lane_begin_inline(pa_lane *lane, pa_thread_state *thread_state) {
     pa_stage *stage = lane->stage;
     pa_program *program = stage->program;
     if (lane->stages > 1 || !program->enter || stage->unit->fifo) return 0;
     pthread_mutex_lock(&stage->unit->computing);
-    const int allowed = stage->unit->serves == stage && !stage->next && stage->latest_ns > 0 &&
-                        stage->latest_ns < PA_INLINE_NS && !atomic_load(&stage->stop) && !atomic_load(&lane->failed);
+    const int quick = is_short(stage->latest_ns) || is_short(stage->earlier_ns);
+    const int allowed = stage->unit->serves == stage && !stage->next && quick && !atomic_load(&stage->stop) &&
+                        !atomic_load(&lane->failed);
     if (allowed && program->enter(program, thread_state) == 0) return 1;
     pthread_mutex_unlock(&stage->unit->computing);
     return 0;

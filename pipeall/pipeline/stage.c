@@ -253,6 +253,7 @@ static void account(pa_stage *self, pa_batch *b) {
         add(&self->floated, b->out[i]->late);
     }
     if (self->log.rows && !b->code) log_frames(self, b, ran, end);
+    self->earlier_ns = self->latest_ns;
     self->latest_ns = end - b->begin;
     add(&self->busy_ns, self->latest_ns);
     atomic_store_explicit(&self->map_ns, program->map_ns, memory_order_relaxed);

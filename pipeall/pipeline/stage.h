@@ -165,9 +165,9 @@ struct pa_stage {
     int64_t fault_frame; /* fault injection: report an error at this frame; -1 for never */
     int32_t late_share;  /* of the frames, in percent, which go out late; -1: as it comes */
     /* Of the thread that computes: its frames under way; whether it begins, and hands on, no more; when it saw its next
-     * frame arrive, 0 before; what the latest frame took, 0 before the first. */
+     * frame arrive, 0 before; what the latest frame took, and the one before it, 0 where there was none. */
     int ahead, begins_no_more, ended;
-    int64_t arrived_ns, latest_ns, gathered_ns; /* the last: in all, of copying pieces of branches */
+    int64_t arrived_ns, latest_ns, earlier_ns, gathered_ns; /* the last: in all, of copying pieces of branches */
     atomic_int blocked; /* what it waits for: set by the unit, read by neighbours */
     atomic_int stop;
     int open_error; /* what program->open returned; read it once the lane is ready */
@@ -193,7 +193,8 @@ struct pa_lane {
     atomic_int failed;
 };
 
-enum { PA_INLINE_NS = 20 * 1000 * 1000 }; /* of a frame at most: a signal (Ctrl-C) waits until it is computed */
+enum { PA_INLINE_NS = 20 * 1000 * 1000 }; /* of a frame at most: a signal (Ctrl-C) waits until it is computed. One of the
+                                              latest two: another program may have interrupted a single one */
 enum { PA_FAULT = -1000001 }; /* the error code of fault injection */
 enum { PA_LATE_EXIT_FRAMES = 2 };       /* frames of the next stage at which a frame goes out late; planning/rings.py has it too */
 

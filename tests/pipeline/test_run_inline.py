@@ -40,6 +40,29 @@ def test_the_calling_thread_computes(board):
     assert not pipe.lanes.run_inline(entry)
 
 
+def test_a_single_long_frame_changes_nothing(board):
+    graph = small_net()
+    (x,) = frames(graph, 1)
+    entry = Entry([(0, x.reshape(-1))], ())
+    with Pipeline(graph, "big", board=board) as pipe:
+
+        def compute(pace_ms: float) -> bool:
+            pipe.lanes.all[0].set_paces([pace_ms])
+            done = pipe.lanes.run_inline(entry)
+            assert done or pipe.submit(x)
+            pipe.result()
+            return done
+
+        compute(0.0)
+        after_one = []
+        for _ in range(10):  # on a loaded machine further frames may take long
+            compute(0.0), compute(0.0), compute(30.0)
+            after_one.append(compute(0.0))
+        assert any(after_one)
+        compute(30.0), compute(30.0)
+        assert not compute(0.0)
+
+
 def test_what_is_read_in_place():
     """What is copied, and what kernels read that touch nothing beside it."""
     assert read_in_place(lower(picture_net())) == 4 * 3 * 17 * 19
