@@ -1,6 +1,7 @@
 """Shared fixtures: where the test data lies, and the boards that pipelines run on."""
 
 import atexit
+import gc
 import importlib.util
 import os
 import shutil
@@ -70,6 +71,12 @@ def some(pytestconfig: pytest.Config) -> Callable[[Iterable], list]:
 def thinned(pytestconfig: pytest.Config) -> Callable[[int], tuple[str, str]]:
     """Options of a pytest that a test runs on slow kernels: one case in so many, and all with ``--sweep``."""
     return lambda every: ("--every", "1" if pytestconfig.getoption("--sweep") else str(every))
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector need not look at thousands of tests again and again: some of them call it many times."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:
