@@ -8,6 +8,7 @@ element that no step is meant to write must keep its bits.
 import ctypes
 import re
 from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from pipeall.graph.cases.op_cases import CASES, Case, case_graph
 from pipeall.graph.lower.lower import lower
 from pipeall.graph.memory import dense, slot_elements
 from pipeall.graph.ops import attributes, run_graph
-from pipeall.graph.pointwise import UNARY
+from pipeall.graph.pointwise import BINARY, UNARY
 from pipeall.pipeline.devices.opencl.opencl_device import ClProgram
 from pipeall.steps import ARENA, CONSTANT, SLOT_IN, SLOT_OUT, Lowered, Step, Strided, View, item_bytes
 
@@ -150,7 +151,24 @@ PAIRS = [  # the window kernels take four channels at a time: a rest of two is n
 ]
 
 
-@pytest.mark.parametrize("case", [*(case for cases in CASES.values() for case in cases), *PAIRS], ids=str)
+POINTWISE = {*UNARY, *BINARY, "cast", "where"}
+
+
+def fewer(cases, rare, *before):
+    """Parameters of a test: two of three of the rare cases run with --full alone.
+
+    Of a formula each type of elements is a program of its own, which takes longer to compile than all else.
+    ``before``: further parameters of each.
+    """
+    marks = cycle(((), pytest.mark.full, pytest.mark.full))
+    return [pytest.param(*before, case, marks=next(marks) if rare(case) else ()) for case in cases]
+
+
+TABLE = [*(case for cases in CASES.values() for case in cases), *PAIRS]
+
+
+# test_opencl_strided has every formula on integers
+@pytest.mark.parametrize("case", fewer(TABLE, lambda case: case.types and case.op in POINTWISE), ids=str)
 def test_case(case, device):
     check_case(case, device)
 
@@ -226,11 +244,18 @@ def in_arena(lowered):
 
 
 IN_ARENA = [cases for op, cases in CASES.items() if op != "picture"]  # whose words are read by the CPU, in a slot
-STORED = [*(("device", case) for cases in IN_ARENA for case in cases[::3]), *(("device", pair) for pair in PAIRS)]
-STORED += [("tiled_as_gpu", case) for op in ("conv", "fc") for case in CASES[op][::3]]  # the parameters are theirs
+STORED = [*(case for cases in IN_ARENA for case in cases[::3]), *PAIRS]
+AS_GPU = [case for op in ("conv", "fc") for case in CASES[op][::3]]  # the parameters are theirs
 
 
-@pytest.mark.parametrize(("parameters", "case"), STORED, ids=str)
+@pytest.mark.parametrize(
+    ("parameters", "case"),
+    [
+        *fewer(STORED, lambda case: case.op in {*POINTWISE, "reduce"}, "device"),  # formulas are those of floats
+        *fewer(AS_GPU, lambda case: False, "tiled_as_gpu"),
+    ],
+    ids=str,
+)
 def test_case_stored_in_half(case, parameters, request, monkeypatch):
     """Inputs and weights are numbers of half precision: then only the result is rounded to it."""
     monkeypatch.setattr(cl_methods, "winograd", lambda step, largest: 0)

@@ -51,12 +51,12 @@ def test_unary(op, dtype, sample, device):
     close(got, expected, pointwise_bound(op, np.asarray(expected, float), [exact]) if out == "float32" else 0)
 
 
-def test_unary_of_what_is_no_number(device):
+def test_unary_of_what_is_no_number(device, some):
     x = np.array([[np.nan, inf, -inf, 0, 5]], np.float32)
     for op, expected in {"isnan": [1, 0, 0, 0, 0], "isinf": [0, 1, 1, 0, 0]}.items():
         got = computed(device, "pointwise", [x], (x.shape, "bool"), op=op, p0=1.0, p1=1.0)
         np.testing.assert_array_equal(got, [np.array(expected, bool)])
-    for op in (op for op, entry in UNARY.items() if entry.floats):
+    for op in some(op for op, entry in UNARY.items() if entry.floats):
         got = computed(device, "pointwise", [x], (x.shape, "float32"), op=op, p0=0.5, p1=6.0)
         assert np.isnan(got[0, 0]), op
 
