@@ -186,7 +186,7 @@ def test_what_is_measured_beside_busy_programs_is_marked(busy_machine, tmp_path,
     drawn, measured, compared = [], [], bench_module.compared
     monkeypatch.setattr(plot, "save", lambda figure, path: drawn.append(figure))
     monkeypatch.setattr(bench_module, "compared", lambda *given: measured.append(compared(*given)) or measured[0])
-    arguments = ("bench", "quick", "--components", "B,L", "--seconds", "0.4", "--turns", "2")
+    arguments = ("bench", "quick", "--components", "B,L", "--seconds", "0.2", "--turns", "2")
     text = invoke(*arguments, "--plot", tmp_path / "busy.png").stdout
     (figure,), ((runs, notes),) = drawn, measured
     assert all(row["disturbed"] and row["others_cores"] > DISTURBED for row in runs)

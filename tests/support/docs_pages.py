@@ -29,8 +29,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # What makes a command short, behind its other options; measured figures are not what is looked at.
 SHORT = {
     "profile": "--seconds 0.005",
-    "search": "--seconds 0.02 --verify 0",
-    "bench": "--seconds 0.05 --turns 1",
+    "search": "--seconds 0.005 --verify 0",
+    "bench": "--seconds 0.02 --turns 1",
     "simulate": "--frames 50",
     "cost threads": "--seconds 0.05",
     "nas": "--samples 40 --generations 1 --population 3 --budget 3",
