@@ -8,7 +8,7 @@ only nodes of floats read is not quantized, and its part goes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -20,7 +20,8 @@ from .quantizable import Quantizable, integer_nodes, layers_with_activations, qu
 
 FEW = 4  # samples, those with the most boxes, by which tensors are compared
 NEAR = 0.05  # by which boxes may differ
-SHARE = 0.1  # of the multiply-accumulates, that floats may cost
+SHARE = 0.1  # of the multiply-accumulates, that may be those of floats; half as much on top of what always is
+TIME = 0.2  # of the multiply-accumulates, that new floats may cost, elements counted too
 ELEMENT = 16  # multiply-accumulates that an element costs where a node has none
 LOUDEST = 24  # tensors of which one is freed next
 LITTLE = 0.002  # of what is left of the difference (squared): less is not worth a node of floats
@@ -54,7 +55,7 @@ class _Step:
     """Names of nodes of floats, what they cost, what is quantized then, and its part of the difference."""
 
     floats: frozenset[str]
-    cost: float
+    cost: int
     of: Quantizable
     part: float
 
@@ -64,12 +65,13 @@ def _with_floats(config: QuantConfig, parts: Mapping[str, float]) -> Iterator[Qu
     graph = config.graph
     able, groups = integer_nodes(graph), layers_with_activations(graph)
 
-    def step(floats: frozenset[str], cost: float) -> _Step:
+    def step(floats: frozenset[str], cost: int) -> _Step:
         of = quantizable(graph, floats)
         return _Step(floats, cost, of, sum(max(parts[name] for name in names) for names in of.sources.values()))
 
-    most = SHARE * sum(macs(node, graph) for node in graph.nodes)
-    now = step(config.float_nodes, 0.0)
+    now = step(config.float_nodes, 0)
+    every = _macs(graph.nodes, graph)
+    least = min((1 - SHARE) * every, _macs(now.of.layers, graph) - SHARE / 2 * every)
     while True:
         readers = _readers(graph, now.of, able - now.floats)
         loudest = sorted(readers, key=lambda root: max(parts[name] for name in now.of.sources[root]))[-LOUDEST:]
@@ -80,7 +82,8 @@ def _with_floats(config: QuantConfig, parts: Mapping[str, float]) -> Iterator[Qu
             )
             for root in loudest
         ]
-        tried = [each for each in tried if each.cost <= most and now.part - each.part > LITTLE * now.part]
+        tried = [each for each in tried if each.cost <= TIME * every and _macs(each.of.layers, graph) >= least]
+        tried = [each for each in tried if now.part - each.part > LITTLE * now.part]
         if not tried:
             return
         now = max(tried, key=lambda each: (now.part - each.part) / (each.cost - now.cost))
@@ -94,6 +97,10 @@ def _readers(graph: Graph, of: Quantizable, integer: set[str]) -> dict[str, list
         for root in {of.root[name] for name in node.inputs if name in of.root} if node.name in integer else ():
             readers.setdefault(root, []).append(node)
     return readers
+
+
+def _macs(nodes: Iterable[Node], graph: Graph) -> int:
+    return sum(macs(node, graph) for node in nodes)
 
 
 def _cost(node: Node, graph: Graph) -> int:

@@ -186,6 +186,14 @@ def test_floats_have_a_bound(plain, monkeypatch):
     assert config.graph.nodes[2].name not in keep_boxes(config, reference, run).float_nodes
 
 
+@pytest.mark.parametrize(("bound", "found"), [("TIME", 0.04), ("TIME", 0.06), ("SHARE", 0.06)])
+def test_what_floats_cost(plain, monkeypatch, bound, found):
+    """The layer has 5 % of the multiply-accumulates, and no elements beside them."""
+    monkeypatch.setattr(f"pipeall.quantization.keep_boxes.{bound}", found)
+    config, reference, run = plain
+    assert (config.graph.nodes[2].name in keep_boxes(config, reference, run).float_nodes) == (found > 0.05)
+
+
 def test_one_tensor_is_quantized_alone(plain):
     """Against NumPy: its values on its levels, all else in float64."""
     config, reference, run = plain
