@@ -2,7 +2,7 @@
 
     python -m bench.release.packaging wheels PYTHON [PYTHON ...]    a wheel for each, tried without a compiler
     python -m bench.release.packaging cross PYTHON [PYTHON ...]     by zig, for both processors and both C libraries;
-                                                        what runs here is tried, aarch64 emulated by tests/arm64
+                                                        tried here, and where tests/arm64 and tests/musl are set up
     python -m bench.release.packaging sdist PYTHON      the source distribution, installed offline
     python -m bench.release.packaging oldest PYTHON [--tests ...]   the tests with the oldest dependencies allowed
     python -m bench.release.packaging newest PYTHON [--tests ...]   and with the newest there are
@@ -23,7 +23,6 @@ import tomllib
 
 from bench.common import REPOSITORY, Record, names, parser
 
-ARM = REPOSITORY / "tests" / "arm64" / "python"
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 BUILD = PYPROJECT["build-system"]["requires"]
 TRY = REPOSITORY / "tools" / "try_install.py"
@@ -36,6 +35,7 @@ ZIG_CC = """#!/bin/sh
 case "{triple} $*" in aarch64*_asimdhp.c*) set -- "$@" -mcpu=generic+fullfp16 ;; esac
 exec {python} -m ziglang cc -target {triple} -fno-sanitize=undefined "$@"
 """
+LENT = {"aarch64-gnu": "arm64", "x86_64-musl": "musl"}  # target -> the folder of tests that sets up a Python for it
 TARGETS = [f"{machine}-{libc}" for machine in ("x86_64", "aarch64") for libc in ZIG]
 
 
@@ -123,13 +123,16 @@ def tried_across(wheel: Path, python: str, target: str, folder: Path) -> str:
     """What TRY printed of a wheel for one of zig's targets; nothing where this machine does not run it."""
     if target == f"{platform.machine()}-gnu":
         return tried(wheel, python, folder / f"user-{wheel.stem}")
-    if target != "aarch64-gnu" or "-cp311-" not in wheel.name or not shutil.which("qemu-aarch64"):
+    lent = LENT.get(target, "")
+    root = Path(os.environ.get(f"PIPEALL_{lent.upper()}_ROOT", Path.home() / ".cache" / f"pipeall-{lent}"))
+    if "-cp311-" not in wheel.name or not root.is_dir():
         return ""
     site = folder / f"site-{wheel.stem}"
+    (tags,) = re.findall(r"(\w+)\.whl", wheel.name)
     run(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", site, "--only-binary=:all:",
-        "--platform=manylinux_2_28_aarch64", "--python-version=3.11", "--implementation=cp", wheel)  # fmt: skip
+        f"--platform={tags}", "--python-version=3.11", "--implementation=cp", wheel)  # fmt: skip
     code = f"import sys; sys.path.insert(0, {str(site)!r})\n{TRY.read_text()}"
-    return run(ARM, "-c", code, cwd=folder, QEMU_CPU="cortex-a53")
+    return run(REPOSITORY / "tests" / lent / "python", "-c", code, cwd=folder, QEMU_CPU="cortex-a53")
 
 
 def offline(record: Record, folder: Path, pythons: list[str]) -> None:
