@@ -2,8 +2,9 @@
 
     python -m bench.engines.pruned_classes [NETWORK ...] [--sparsities 0.3,0.5,0.7] [--fine-tune MINUTES] [--json FILE]
 
-Blocks are chosen by the scenes of the test data and 150 pictures of CIFAR-10. The photos judge: their own labels, and
-whether 260 parts of them keep the dense network's class. Times are the CPU time of one core, dense and pruned in turns.
+Blocks are chosen by the twelve scenes of the test data and 116 parts of them, which the command takes. The photos
+judge: their own labels, and 260 parts of them: whether they keep the dense network's class, and how its answers ahead
+of softmax correlate with the pruned one's. Times are the CPU time of one core, dense and pruned in turns.
 """
 
 import json
@@ -17,19 +18,22 @@ from bench.engines.quantize import folder, picture_of
 from bench.kernels.sparse_networks import cpu_ms
 from pipeall import Engine, load, prune
 from pipeall.media import images
+from pipeall.progress import silent
 from pipeall.pruning.picture_parts import crops
-from pipeall.quantization.calibrate import samples_of
+from pipeall.quantization.calibrate import outputs_of, samples_of, with_logits
 
-OTHERS, PARTS = 150, 260
+PARTS = 260
 COLUMNS = (
     "network", "sparsity .2f", "fine-tuned [min] .0f", "zeros [%] .1f", "photos right", "of",
-    "parts of the same class [%] .1f", "dense [ms] .2f", "pruned [ms] .2f", "dense / pruned [x] .2f",
+    "parts of the same class [%] .1f", "among five [%] .1f", "correlation .2f", "dense [ms] .2f",
+    "pruned [ms] .2f", "dense / pruned [x] .2f",
 )  # fmt: skip
 
 
-def classes(graph, frames):
-    with Engine(graph, "big", one_cluster([0])) as engine:
-        return np.array([engine(next(iter(frame.values()))).argmax() for frame in frames])
+def answers(graph, frames):
+    """Ahead of softmax: (frames, classes)."""
+    run = outputs_of(with_logits(graph), frames, "", silent)
+    return np.array([next(iter(outputs.values())).ravel() for outputs in run])
 
 
 def main() -> None:
@@ -39,19 +43,22 @@ def main() -> None:
     options = options.parse_args()
     labels = json.loads((DATA / "photos" / "labels.json").read_text())
     photos = [images.read(DATA / "photos" / name) for name in labels]
-    with np.load(DATA / "datasets" / "cifar10_10k.npz") as data:
-        given = folder("scenes") + list(data["x_train"][:OTHERS])
+    given = folder("scenes")
     with Record(options, *COLUMNS, board=one_cluster([0])) as record:
         for name in options.networks:
             graph, picture = load(DATA / "models" / f"{name}.onnx"), picture_of(name)
             first = json.loads((DATA / "models" / "models.json").read_text())[f"{name}.onnx"]["first_class"]
             frames, parts = (samples_of(graph, some, picture) for some in (photos, crops(photos, PARTS, seed=9)))
-            dense = classes(graph, parts)
+            dense = answers(graph, parts)
+            wanted = dense.argmax(1)
             for sparsity in map(float, options.sparsities.split(",")):
                 made = prune(graph, given, sparsity=sparsity, input=picture, fine_tune=options.fine_tune)
-                found = classes(made.graph, frames) - first
+                found = answers(made.graph, frames).argmax(1) - first
                 right = sum(int(index) in known for index, known in zip(found, labels.values(), strict=True))
-                same = (classes(made.graph, parts) == dense).mean()
+                pruned = answers(made.graph, parts)
+                same = (pruned.argmax(1) == wanted).mean()
+                near = np.mean([of in row.argsort()[-5:] for of, row in zip(wanted, pruned, strict=True)])
+                alike = np.mean([np.corrcoef(*rows)[0, 1] for rows in zip(dense, pruned, strict=True)])
                 board, x = one_cluster([0]), next(iter(frames[0].values()))
                 with Engine(graph, "big", board) as slow, Engine(made.graph, "big", board) as fast:
                     taken = in_turns(
@@ -59,6 +66,7 @@ def main() -> None:
                     )
                 record.add(
                     name, sparsity, options.fine_tune or 0, 100 * made.report.zeros, right, len(labels), 100 * same,
+                    100 * near, alike,
                     median(taken["dense"]), median(taken["pruned"]), ratios(taken["dense"], taken["pruned"])[1],
                 )  # fmt: skip
         record.say("photos and their parts were not among what blocks were chosen by; one core")

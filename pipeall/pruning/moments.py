@@ -23,29 +23,32 @@ def ahead_of(graph: Graph, names: Sequence[str]) -> Graph:
 
 
 def read_by(graph: Graph, nodes: Sequence[Node], samples: Sequence[Arrays]) -> Iterator[Arrays]:
-    """For each sample what each of these layers reads, (rows, channels + 1) with a 1 behind, by the layer's name."""
+    """For each sample what each of these layers reads, (groups, rows, weights of an output + 1) with a 1 behind, by the
+    layer's name."""
     inputs = {tensor.name for tensor in graph.inputs}
     watched = list(dict.fromkeys(node.inputs[0] for node in nodes if node.inputs[0] not in inputs))
     run = outputs_of(ahead_of(graph, watched), samples, "", silent) if watched else ({} for _ in samples)
     for sample, outputs in zip(samples, run, strict=True):
         values = sample | outputs
-        yield {node.name: _with_one(rows(graph, node, values[node.inputs[0]])[0]) for node in nodes}
+        yield {node.name: _with_one(rows(graph, node, values[node.inputs[0]])) for node in nodes}
 
 
 def _with_one(x: np.ndarray) -> np.ndarray:
-    return np.column_stack((x, np.ones(len(x), np.float32)))
+    return np.concatenate((x, np.ones((*x.shape[:-1], 1), np.float32)), -1)
 
 
-def moments_of(dense: Graph, pruned: Graph, nodes: Sequence[Node], samples: Sequence[Arrays]) -> dict[str, Moments]:
-    """Of each of these layers; both networks are the same where nothing is pruned yet."""
+def moments(z: np.ndarray, x: np.ndarray) -> Moments:
+    """Of rows, (rows, channels + 1): what the dense network reads, and the pruned one."""
+    own = (x.T @ x).astype(np.float64) / len(x)
+    return Moments(own, own.copy() if z is x else (z.T @ x).astype(np.float64) / len(x))
+
+
+def moments_of(graph: Graph, nodes: Sequence[Node], samples: Sequence[Arrays]) -> dict[str, Moments]:
+    """Of each of these layers, which are not pruned yet and have one group."""
     totals: dict[str, Moments] = {}
-    own = read_by(pruned, nodes, samples)
-    both = ((x, x) for x in own) if dense is pruned else zip(read_by(dense, nodes, samples), own, strict=True)
-    for before, after in both:
-        for node in nodes:
-            z, x = before[node.name], after[node.name]
-            total = totals.setdefault(node.name, Moments(*np.zeros((2, x.shape[1], x.shape[1]))))
-            square = x.T @ x / (len(x) * len(samples))
-            total.own += square
-            total.cross += square if z is x else z.T @ x / (len(x) * len(samples))
+    for read in read_by(graph, nodes, samples):
+        for name, (x,) in read.items():
+            of_sample, total = moments(x, x), totals.setdefault(name, Moments(*np.zeros((2, x.shape[1], x.shape[1]))))
+            total.own += of_sample.own / len(samples)
+            total.cross += of_sample.cross / len(samples)
     return totals

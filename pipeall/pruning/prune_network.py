@@ -25,9 +25,10 @@ from ..quantization.calibration_run import Reference
 from ..quantization.compare import agreement_of
 from ..quantization.sensitivity import frame_times
 from ..tasks import Task
-from .blocks import fitted, layers_of, matrix_of, removal, with_matrices
+from .blocks import layers_of, matrix_of, removal, with_matrices
 from .moments import moments_of
 from .picture_parts import crops
+from .refit import is_fitted, refitted
 from .shares import zeros_of
 
 ENOUGH = 128  # samples by which blocks are chosen; parts of pictures where there are fewer
@@ -129,8 +130,8 @@ def prune(
 ) -> Pruned:
     """Makes blocks of zeros in the weights of 1x1 convolutions and of products of several rows.
 
-    A block is one input channel of eight filters. The weights that are left are fitted by least squares, layer by
-    layer, to what the dense network computes of the samples.
+    A block is one input channel of eight filters. The weights that are left, and those of layers between, are fitted
+    layer by layer to what the dense network gives behind its activations for the samples.
 
     Parameters
     ----------
@@ -227,7 +228,7 @@ def _pruned(
 ) -> Graph:
     """Blocks are chosen by ``samples``, the shares of layers by ``judges``."""
     progress("what layers read", 0, 1)
-    moments = {name: each.damped for name, each in moments_of(graph, graph, nodes, samples).items()}
+    moments = {name: each.damped for name, each in moments_of(graph, nodes, samples).items()}
     progress("what layers read", 1, 1)
     removals = {}
     for done, node in enumerate(nodes):
@@ -236,14 +237,13 @@ def _pruned(
     progress("blocks of layers", len(nodes), len(nodes))
     reference = Reference(with_logits(graph), judges)
     zeros = zeros_of(nodes, moments, removals, sparsity, reference, progress)
+    fitted = [node for node in graph.nodes if node.name in zeros or is_fitted(graph, node, len(samples))]
+    fitted = fitted[fitted.index(nodes[0]) :]
     pruned = graph
-    for done, node in enumerate(nodes):
-        progress("layers", done, len(nodes))
-        read = moments_of(graph, pruned, [node], samples)[node.name].damped
-        matrix = matrix_of(graph, node)
-        kept = removal(matrix, read).kept(zeros[node.name])
-        pruned = with_matrices(pruned, {node.name: fitted(matrix, read, kept)})
-    progress("layers", len(nodes), len(nodes))
+    for done, node in enumerate(fitted):
+        progress("layers", done, len(fitted))
+        pruned = with_matrices(pruned, {node.name: refitted(graph, pruned, node, samples, zeros.get(node.name, 0.0))})
+    progress("layers", len(fitted), len(fitted))
     return pruned
 
 
