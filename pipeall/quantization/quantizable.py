@@ -145,6 +145,7 @@ def _is_integer(graph: Graph, node: Node) -> bool:
 
 
 def is_movement(graph: Graph, node: Node) -> bool:
+    """Whether a node puts computed floats elsewhere as they are, so that its output shares its input's parameters."""
     if any(name in graph.constants for name in node.inputs) or graph.tensors[node.output].dtype != "float32":
         return False
     zeros = node.op == "pad" and (node.attrs["mode"] != "constant" or node.attrs["value"] == 0)  # 0 is an integer

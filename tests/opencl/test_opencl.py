@@ -252,7 +252,7 @@ AS_GPU = [case for op in ("conv", "fc") for case in CASES[op][::3]]  # the param
     ("parameters", "case"),
     [
         *fewer(STORED, lambda case: case.op in {*POINTWISE, "reduce"}, "device"),  # formulas are those of floats
-        *fewer(AS_GPU, lambda case: False, "tiled_as_gpu"),
+        *(("tiled_as_gpu", case) for case in AS_GPU),
     ],
     ids=str,
 )

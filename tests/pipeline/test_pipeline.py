@@ -321,7 +321,8 @@ for graph, plan, frames in ((zoo.mobilenet(), "big-little:14", 100), (small_net(
 def test_two_thousand_frames_allocate_nothing(board, tmp_path):
     """Of a small network, and 100 of MobileNet; an LD_PRELOAD shim counts what stage threads allocate."""
     preload = {"LD_PRELOAD": str(built("malloc_count", tmp_path))}
-    for line in run_python(REPOSITORY, "-c", MEMORY_SCRIPT, **preload, **WITH_TESTS).splitlines():
+    large, small = run_python(REPOSITORY, "-c", MEMORY_SCRIPT, **preload, **WITH_TESTS).splitlines()
+    for line in (large, small):
         allocations, growth = map(int, line.split())
         assert allocations == 0
         # The host side keeps the times of up to 20,000 frames: 2,000 of them are under 1 MB.

@@ -69,7 +69,7 @@ space_options = under(
         ("--blocks", click.Choice(BLOCKS)),
     ),
     together(
-        "tree: its depth (5), neurons of a block (33); from one block.",
+        "tree: its depth (5), neurons of a block (33); begin with one block.",
         ("--depth", click.IntRange(1, 12)),
         ("--neurons", ONE),
         "--grow",
