@@ -1,5 +1,6 @@
 """Searches whose candidates are evaluated by an executor: workers of Dask that die, and what cannot be reached."""
 
+import importlib.util
 import os
 import signal
 import socket
@@ -21,6 +22,7 @@ from pipeall.nas.spaces.tree_space import TreeSpace
 from pipeall.nas.training.evaluation import Training
 
 distributed = pytest.importorskip("distributed", reason="needs pipeall[dask]")
+needs_torch = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs pipeall[nas]")
 
 CANDIDATES = [Candidate((i >> 1 & 1, i & 1)) for i in range(4)]
 
@@ -114,6 +116,7 @@ def test_a_whole_search_by_any_executor(tmp_path):
     assert found[0] == found[1] and len(found[0]) == 10
 
 
+@needs_torch
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -131,6 +134,7 @@ def test_schedulers_that_are_none(tmp_path, monkeypatch, arguments, message):
     assert result.exit_code == 2 and message in result.stderr and result.stderr.count("\n") == 1, result.stderr
 
 
+@needs_torch
 def test_without_dask_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     result = invoke("nas", "--data", "digits", "--dask", "tcp://127.0.0.1:1", "-o", str(tmp_path))

@@ -9,7 +9,6 @@ import pytest
 from graphs import zoo_net
 
 import pipeall
-from bench.common import DATA
 from pipeall.errors import ArgumentError
 from pipeall.pipeline.boards.board import Board
 from pipeall.pipeline.boards.models.all_cores import least_ms
@@ -149,10 +148,10 @@ def test_pieces_are_those_of_the_drivers():
     assert windows[0] == (56, 56) and windows[-1] == (7, 7)  # 112 x 112 x 32 and 7 x 7 x 1024, nine products each
 
 
-def test_published_times_of_all_cores_beside_an_error_of_the_other_networks():
+def test_published_times_of_all_cores_beside_an_error_of_the_other_networks(data_dir):
     """With equal shares, as ncnn and ARM Compute Library give them: the slowest core's share decides. The error holds
     four of five of those it was made of, and 11 of 14 that it was not made of: the documentation says so."""
-    known = shared_steps.pairs(price_table.load(price_table.PRICES), build(DATA)["rk3399pro"])
+    known = shared_steps.pairs(price_table.load(price_table.PRICES), build(data_dir)["rk3399pro"])
     inside = []
     for network in {pair.network for pair in known}:
         others = [pair for pair in known if pair.network != network]
