@@ -19,6 +19,9 @@ LAYERS = {  # channels, outputs, groups, height and width, kernel, strides, dila
     "one pixel of a slice": (37, 35, 1, (13, 17), (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), 3),
     "depthwise": (83, 83, 83, (9, 21), (5, 5), (1, 1), (1, 1), (2, 2, 2, 2), 0),
     "depthwise of a slice": (119, 119, 119, (9, 21), (3, 2), (2, 2), (2, 1), (2, 1, 2, 0), 5),
+    "depthwise, stride 2": (83, 83, 83, (9, 22), (3, 3), (2, 2), (1, 1), (0, 0, 1, 1), 3),
+    "depthwise, long rows": (12, 12, 12, (17, 40), (3, 9), (1, 1), (1, 1), (1, 4, 1, 4), 0),
+    "depthwise, gaps": (21, 21, 21, (17, 19), (3, 6), (3, 1), (2, 2), (3, 5, 3, 5), 0),
 }
 X, Y = (0.5, -7), (2.0, 20)  # levels
 
@@ -54,8 +57,9 @@ def test_convolutions_of_many_channels(layer, isa):
                   scales=tuple(scales.tolist()), lo=-np.inf, hi=np.inf)  # fmt: skip
     source = View(SLOT_IN, 0, h, w, channels, stride, "int8")
     target = View(SLOT_OUT, 0, *expected.shape[:2], outputs, outputs, "int8")
+    kernels = choose((isa, "ref"), "cortex-a76")
     for threads in (1, 3):
-        program = CpuProgram(choose((isa, "ref"), "any"), (-1,) * threads, "test", (0, memory.size, target.elements))
+        program = CpuProgram(kernels, (-1,) * threads, "test", (0, memory.size, target.elements))
         program.add(Step("conv", "c", (source,), target, params, weight, np.zeros(outputs, np.float32)))
         found = program.run(memory.ravel())[: target.elements].reshape(expected.shape)
         np.testing.assert_array_equal(found, expected)

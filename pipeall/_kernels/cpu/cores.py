@@ -86,17 +86,17 @@ EFFICIENT = {  # the small core of a hybrid processor, by its large one: both re
     X86: "x86-64-efficient",
 }
 
-# Core types that want the same kernels, by a name that a line of kernels.inc may have in place of one.
-CLASSES = {
-    # takes in two instructions per cycle, in order, and has two NEON pipes of 64 bits; the Kryos are A53s and A55s
-    "in-order": {
-        *("cortex-a35", "cortex-a53", "cortex-a55"),
-        *("kryo-2xx-silver", "kryo-3xx-silver", "kryo-4xx-silver"),
-    },
+UNKNOWN = "unknown"
+
+# takes in two instructions per cycle, in order, and has two NEON pipes of 64 bits; the Kryos are A53s and A55s
+IN_ORDER = {
+    *("cortex-a35", "cortex-a53", "cortex-a55"),
+    *("kryo-2xx-silver", "kryo-3xx-silver", "kryo-4xx-silver"),
 }
+# Core types that want the same kernels, by a name that a line of kernels.inc may have in place of one.
+CLASSES = {"in-order": IN_ORDER, "out-of-order": {*ARM_CORES.values(), UNKNOWN} - IN_ORDER}
 
 CORE_TYPES = tuple(dict.fromkeys((*EFFICIENT.values(), *X86_CORES, X86, *ARM_CORES.values())))  # slowest first
-UNKNOWN = "unknown"
 
 # Instruction sets and the features that they need, as /proc/cpuinfo names them, fastest first.
 ARM_ISAS = {

@@ -162,6 +162,22 @@ cdef extern from "drivers/conv.h" nogil:
     int64_t pa_conv_s8_packed_bytes(const pa_conv_s8_op *)
     void pa_conv_s8_pack(const pa_conv_s8_op *, const int8_t *, void *)
 
+    ctypedef struct pa_depthwise_s8_op:
+        pa_view src, dst
+        pa_window window
+        pa_requantize to
+        const void *packed
+        const int32_t *bias
+        const float *scale
+        const int8_t *zero
+        const pa_kernel_row *kernel
+        pa_epilogue_s8 epilogue
+        int64_t scratch_bytes
+    void pa_depthwise_s8_plan(pa_depthwise_s8_op *, int threads)
+    void pa_depthwise_s8_step(const void *, void *const *, void *, pa_team *)
+    int64_t pa_depthwise_s8_packed_bytes(const pa_depthwise_s8_op *)
+    void pa_depthwise_s8_pack(const pa_depthwise_s8_op *, const int8_t *, void *)
+
     ctypedef struct pa_winograd_s8:
         const pa_kernel_row *dequantize
         const pa_kernel_row *quantize

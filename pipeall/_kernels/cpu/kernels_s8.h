@@ -70,6 +70,47 @@ static inline int64_t pa_depthwise_s8_place(int64_t channel, int64_t nr) {
     return channel % 16 / 4 * (nr / 4) + channel / 16 * 4 + channel % 4;
 }
 
+/* How pixels of a row of the input lie for dot products: quads, of four pixels under a row of the kernel each, channel by
+ * channel; `groups` of quads hold all taps of that row. Where windows overlap and have no gaps, quads begin two pixels apart:
+ * at stride 1 outputs 2 i and 2 i + 1 are made of quads i + next * g, with taps that lie one pixel apart, at stride 2 output i
+ * is. Else each output has its own. */
+enum { PA_QUAD_CHANNELS = 8 /* of a vector */ };
+typedef struct pa_quads {
+    int32_t shared, taps;    /* outputs that a quad is under by sharing: sets of taps, 1 or 2 */
+    int64_t groups, next;    /* from a group to the next, in quads */
+    int64_t count, row_bytes; /* of a vector of NR channels */
+} pa_quads;
+
+static inline pa_quads pa_quads_of(const pa_window *w, int64_t out_w) {
+    const int shared = w->dilation_x == 1 && w->stride_x <= 2, taps = shared && w->stride_x == 1 ? 2 : 1;
+    const int64_t groups = (w->kw + taps - 1 + 3) / 4, units = (out_w + taps - 1) / taps;
+    const int64_t count = shared ? units + 2 * (groups - 1) : units * groups;
+    return (pa_quads){shared, taps, groups, shared ? 2 : units, count, count * 4 * PA_QUAD_CHANNELS};
+}
+
+/* Rows [y, y + rows) of a depthwise convolution of n channels of an image:
+ *   out[x][c] = requantize(sum_ky sum_kx X[row ky][column kx][c] * weight[ky][kx][c], bias[c], scale[c])
+ *   b      packed, 64-byte aligned: [c / NR][ky][group][set of taps][NR][4], zeros where a quad has no tap
+ *   bias, scale   n, up to a multiple of NR
+ *   zero   n elements, up to a multiple of 16, of padding
+ *   ring   scratch, 64-byte aligned: ring_rows > (kh - 1) * dilation_y rows of quads of all vectors */
+typedef struct pa_depthwise_rows_s8_args {
+    pa_window window;
+    int32_t in_h, in_w, out_w, y, rows, n;
+    const int8_t *x;
+    int64_t in_stride;
+    const int8_t *b;
+    const int32_t *bias;
+    const float *scale;
+    pa_requantize to;
+    const int8_t *zero;
+    int8_t *out; /* row y */
+    int64_t out_stride;
+    int8_t *ring;
+    int32_t ring_rows;
+} pa_depthwise_rows_s8_args;
+typedef void (*pa_depthwise_rows_s8_fn)(const pa_depthwise_rows_s8_args *);
+
 /* out[i] = clamp(rint(x[i] / scale) + zero, -128, 127); NaN becomes any of them */
 typedef void (*pa_quantize_s8_fn)(int64_t n, const float *x, int8_t *out, float scale, int32_t zero);
 

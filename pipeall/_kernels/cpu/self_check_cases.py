@@ -340,14 +340,15 @@ def gemm_levels(steps):
     conv_levels(steps, levels(steps, 4, 5, 67), 41, 3)
 
 
-@case("gemm", "unsign", "lut", "add", type_="s8")
+@case("gemm", "unsign", "lut", "add", "depthwise", "depthwise_rows", type_="s8")
 def behind_a_convolution(steps):
     table = levels(steps, 256)
     added = dict(qparams=(LEVELS[0], LEVELS[0], LEVELS[0]), lo=-inf, hi=inf)
     conv_levels(steps, levels(steps, 1, 29, 17), 71, 1, table=table, add=added)
+    conv_levels(steps, levels(steps, 4, 5, 67), 67, 3, groups=67, table=table, add=added)
 
 
-@case("depthwise", type_="s8")
+@case("depthwise", "depthwise_rows", type_="s8")
 def depthwise_levels(steps):
     conv_levels(steps, levels(steps, 7, 15, 83), 83, 3, groups=83)
 

@@ -89,6 +89,32 @@ int64_t pa_conv_s8_packed_bytes(const pa_conv_s8_op *op);
 /* weight: ONNX order [Cout][Cin / groups][kh][kw]; packed as the kernel reads it. */
 void pa_conv_s8_pack(const pa_conv_s8_op *op, const int8_t *weight, void *packed);
 
+/* ---- depthwise_s8.c: depthwise convolution of 8-bit integers by kernels that take whole rows ---- */
+
+/* Weights are packed as pa_depthwise_rows_s8_args says, bias and scale up to a multiple of NR; zero: src's zero point, of each
+ * channel and 16 more. */
+typedef struct pa_depthwise_s8_op {
+    pa_view src, dst;
+    pa_window window;
+    pa_requantize to;
+    const void *packed;
+    const int32_t *bias;
+    const float *scale;
+    const int8_t *zero;
+    const pa_kernel_row *kernel;
+    pa_epilogue_s8 epilogue;
+    /* set by plan: */
+    int32_t panels, band, ring_rows; /* vectors and output rows of a unit */
+    int64_t scratch_bytes;           /* per thread, the ring */
+} pa_depthwise_s8_op;
+
+void pa_depthwise_s8_plan(pa_depthwise_s8_op *op, int threads);
+void pa_depthwise_s8_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* Bytes of the packed weights, and how to fill them from ONNX order: [C][1][kh][kw]. */
+int64_t pa_depthwise_s8_packed_bytes(const pa_depthwise_s8_op *op);
+void pa_depthwise_s8_pack(const pa_depthwise_s8_op *op, const int8_t *weight, void *packed);
+
 /* ---- winograd.c: by Winograd's minimal filtering, with strides by their phases ---- */
 
 /* Where src and dst are integers: what is computed are the real numbers over the scale of the output, so that weights, bias

@@ -1,4 +1,4 @@
-# Part of kernels.pyx: convolutions of 8-bit integers by GEMM.
+# Part of kernels.pyx: convolutions of 8-bit integers, by GEMM and depthwise ones.
 
 PRODUCT, SUM = 2**15, 2**31  # a product is below the one; a sum, with its bias, stays below the other
 
@@ -14,6 +14,9 @@ cdef int add_conv_s8(CpuProgram self, step) except -1:
     plain = not op.float_dst or (len(step.src) == 1 and "table" not in p)
     self.check(plain, step, "nothing to follow a convolution of float32", p)
     row = self.row_of(step, "depthwise" if op.depthwise else "gemm", "s8")
+    if op.depthwise and by_rows(self, step, row):
+        add_depthwise_rows(self, step)
+        return 0
     fill_conv(self, step, conv, row)
     fill_epilogue(self, step, &op.epilogue)
     if op.depthwise:
@@ -39,6 +42,37 @@ cdef int add_conv_s8(CpuProgram self, step) except -1:
     conv.weight, conv.zero, conv.bias = pointer(weights.panels), pointer(weights.zero), pointer(weights.bias)
     op.scale = f32_pointer(weights.scale)
     self.append(pa_conv_s8_step, op, conv.scratch_bytes)
+    return 0
+
+
+cdef bint by_rows(CpuProgram self, step, const pa_kernel_row *row) except -1:
+    """Whether whole rows are computed: where an instruction set has a kernel of these, or of nothing else."""
+    cdef const pa_kernel_row *rows = self.row_of(step, "depthwise_rows", "s8")
+    return rows.isa != b"ref" or row.isa == b"ref"
+
+
+cdef int add_depthwise_rows(CpuProgram self, step) except -1:
+    cdef pa_depthwise_s8_op *op = <pa_depthwise_s8_op *>self.new(sizeof(pa_depthwise_s8_op))
+    cdef const pa_kernel_row *row = self.row_of(step, "depthwise_rows", "s8")
+    p = step.params
+    op.src, op.dst, op.window = self.view(step, step.src[0]), self.view(step, step.dst), self.window(step)
+    self.rows_fit(step, op.window)
+    op.kernel, op.to = row, requantized(p["qparams"], p["lo"], p["hi"])
+    fill_epilogue(self, step, &op.epilogue)
+    pa_depthwise_s8_plan(op, self.threads)
+    nbytes = pa_depthwise_s8_packed_bytes(op)
+    key = (place_of(step.weight), place_of(step.bias), "s8", <uintptr_t>row, nbytes, p["strides"][1], p["dilations"][1])
+    weights = self.packed.get(key)
+    if weights is None:
+        weights = WeightsS8(self, step, 1, row.nr, 0, nbytes)
+        weights.zero[:] = np.int8(p["qparams"][0][1])
+        if self.pack:
+            pa_depthwise_s8_pack(op, <const int8_t *>pointer(weights.integers), pointer(weights.panels))
+        self.packed[key] = weights
+    self.keep.append(weights)
+    op.packed, op.zero, op.bias = pointer(weights.panels), <int8_t *>pointer(weights.zero), <int32_t *>pointer(weights.bias)
+    op.scale = f32_pointer(weights.scale)
+    self.append(pa_depthwise_s8_step, op, op.scratch_bytes)
     return 0
 
 

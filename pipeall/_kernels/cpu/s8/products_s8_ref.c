@@ -1,4 +1,4 @@
-/* Reference GEMM and depthwise convolution: the contract of kernels_s8.h in plain C. */
+/* Reference GEMM and depthwise convolutions: the contract of kernels_s8.h in plain C. */
 #include <math.h>
 
 #include "../kernels_s8.h"
@@ -52,6 +52,28 @@ void pa_depthwise_s8_ref(const pa_depthwise_s8_args *d) {
                 for (int t = 0; t < d->taps; t++) sum += rows[t + i][c] * d->b[c * d->taps + t];
                 d->c[row * d->c_stride + c] = pa_requantized(sum, d->scale[c], &d->to);
             }
+        }
+    }
+}
+
+void pa_depthwise_rows_s8_ref(const pa_depthwise_rows_s8_args *a) {
+    const pa_window *w = &a->window;
+    const pa_quads quads = pa_quads_of(w, a->out_w);
+    for (int64_t i = 0; i < (int64_t)a->rows * a->out_w; i++) {
+        const int64_t top = (a->y + i / a->out_w) * w->stride_y - w->pad_top, left = i % a->out_w * w->stride_x - w->pad_left;
+        for (int64_t c = 0; c < a->n; c++) {
+            int32_t sum = a->bias[c];
+            for (int64_t ky = 0; ky < w->kh; ky++) {
+                const int8_t *b = a->b + (c / PA_QUAD_CHANNELS * w->kh + ky) * quads.groups * quads.taps * 4 * PA_QUAD_CHANNELS;
+                const int64_t y = top + ky * w->dilation_y;
+                for (int64_t kx = 0; kx < w->kw; kx++) {
+                    const int64_t x = left + kx * w->dilation_x;
+                    const int inside = y >= 0 && y < a->in_h && x >= 0 && x < a->in_w;
+                    const int8_t tap = b[(kx / 4 * quads.taps * PA_QUAD_CHANNELS + c % PA_QUAD_CHANNELS) * 4 + kx % 4];
+                    sum += (inside ? a->x[(y * a->in_w + x) * a->in_stride + c] : a->zero[c]) * tap;
+                }
+            }
+            a->out[i * a->out_stride + c] = pa_requantized(sum, a->scale[c], &a->to);
         }
     }
 }
