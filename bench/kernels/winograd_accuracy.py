@@ -33,7 +33,7 @@ from pipeall.graph.ops import run_graph
 from pipeall.media.images import inside, read
 from pipeall.steps import Step
 
-ALGORITHMS = ("gemm", "strassen", "winograd2", "winograd4", "winograd6", "modelled")
+ALGORITHMS = ("gemm", "strassen", "winograd2", "winograd4", "winograd5", "winograd6", "modelled")
 Choice = Callable[[Step], Algorithm]
 LabelledRow = tuple[str, list[float], list[str]]  # of which algorithms the most probable class is another
 

@@ -39,7 +39,7 @@ def times(monkeypatch):
     class Times(dict):
         asked = 0
 
-    found = Times(gemm=400.0, winograd2=300.0, winograd4=200.0, winograd6=500.0)
+    found = Times(gemm=400.0, winograd2=300.0, winograd4=200.0, winograd5=450.0, winograd6=500.0)
 
     def measured(tuner, step, ways):
         found.asked += 1
@@ -186,7 +186,9 @@ def test_real_timing_leaves_the_result_and_the_threads_affinity_alone(folder, bo
     assert os.sched_getaffinity(0) == before
     (file,) = folder.iterdir()
     (row,) = json.loads(file.read_text())["us"].values()
-    assert set(row) == {"gemm", "winograd2", "winograd4", "winograd6"} and all(us > 0 for us in row.values())
+    assert set(row) == {"gemm", "winograd2", "winograd4", "winograd5", "winograd6"} and all(
+        us > 0 for us in row.values()
+    )
     y = next(iter(y.values())) if isinstance(y, dict) else y
     results = [run_case(NET, KERNELS, (-1,), way)[0] for way in candidates(conv()) if str(way) in row]
     assert any(np.array_equal(nhwc(y), result) for result in results), "no candidate gives these bits"

@@ -11,13 +11,18 @@ from functools import cache
 import numpy as np
 from bounds import U
 
-POINTS = {4: (0, 1, -1), 6: (0, 0.625, -0.625, 1.5, -1.5), 8: (0, 1, -1, 2, -2, 0.5, -0.5)}  # n; and infinity
+POINTS = {  # n; and infinity
+    4: (0, 1, -1),
+    6: (0, 0.625, -0.625, 1.5, -1.5),
+    7: (0.3125, -0.3125, 0.875, -0.875, 1.75, -1.75),
+    8: (0, 1, -1, 2, -2, 0.5, -0.5),
+}
 
 # Roundings on the longest path through a one-dimensional transform; a constant that is no float32 counts as one.
 # OpenCL has fewer: its products may be rounded, two more into n = 6 and one out of it, but a weight is rounded once.
-INPUT = {4: 1, 6: 2, 8: 3}  # n; 8: two multiply-adds into each half of a pair, and their sum
+INPUT = {4: 1, 6: 3, 7: 4, 8: 3}  # n; 7: a product, two multiply-adds, the sum of a pair; 8: products are exact
 WEIGHT = {2: 4, 3: 4, 4: 5, 5: 5}  # r; the longer part of the polynomial, even + odd, the scale and the product with it
-OUTPUT = {4: 2, 6: 3, 8: 4}  # n; a pair, the point 0 or infinity, and a multiply-add for each further pair
+OUTPUT = {4: 2, 6: 3, 7: 4, 8: 4}  # n; a pair, the point 0 or infinity, and a multiply-add for each further pair
 
 
 def roundings(n, r, channels):

@@ -7,7 +7,7 @@ bf16-gemm        the GEMM with products of bfloat16 and sums of floats: any conv
 direct           a vector of outputs of several groups: for groups too narrow for a panel of the GEMM (depthwise.c)
 sparse           a GEMM that leaves out what SPARSE_COLUMNS filters side by side all have as zeros: for 1x1 kernels
 strassen         seven products of quarters of the matrices, not eight: for 1x1 kernels
-winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 taps of stride 1, also with equal gaps
+winograd2|4|5|6  F(2x2), F(4x4), F(5x5), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 taps of stride 1, also with equal gaps
 winograd3|5      F(3x3), F(5x5) for 4x4, F(5x5) for 2x2 taps; with a stride above 1 those of its phases: 4x4 of 7x7,
                  2x2 of 3x3 (space_to_depth.py)
 winograd*-lazy   the same with the taps transformed in every frame, not kept: (n / r)^2 times fewer weights to read
@@ -18,7 +18,8 @@ integers have their GEMM, and Winograd in float32: results of the two differ by 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from math import ceil, inf, prod
 from typing import Literal
 
@@ -76,13 +77,11 @@ HALF_MAX = 65504  # of a weight in half precision
 HALF_SUM = 128  # products of a sum in half precision (kernels_f16.h: PA_F16_BLOCK)
 HALF_ROW = 32  # the same of one pixel (PA_F16_GEMV_BLOCK)
 HALF_TILE = 6  # points along a side of Winograd's tiles of halves: more lose too much
-TILES = {2: (5,), 3: (2, 4, 6), 4: (3, 5), 5: (2, 4)}  # kernel size, of a phase -> m
+TILES = {2: (5,), 3: (2, 4, 5, 6), 4: (3, 5), 5: (2, 4)}  # kernel size, of a phase -> m
 FEWEST_ZEROS = 0.2  # a share of the weights: with fewer zeros nobody looks for those in common
 DIRECT_ROWS = 256  # of a kernel at most (kernels.h: PA_KERNEL_ROWS_MAX)
-# Multiply-adds that take as long as the rest of the work, from timings of whole layers on Zen 3 (AVX2):
-INPUT = {4: 120, 6: 300, 8: 900}  # transforming one channel of a tile of n x n points
-OUTPUT = {4: 90, 6: 240, 8: 700}
-TAPS = {4: 200, 6: 230, 8: 600}  # transforming the taps of one filter
+# Multiply-adds that take as long as transforming the taps of one filter to n x n points, from timings on Zen 3 (AVX2)
+TAPS = {4: 200, 6: 230, 7: 450, 8: 600}
 # Joining them with a residual counts so many times. Layers of 128 to 512 channels at 28 x 28 are slower than by GEMM on
 # Cortex-A53 and A73 (modelled cycles), of 256 to 1024 at 14 x 14 on Zen 3, of 512 to 512 faster.
 WITH_RESIDUAL = 3
@@ -101,6 +100,8 @@ class Costs:
     """What the model knows of an instruction set, in multiply-adds of floats that take as long.
 
     lanes            of a vector: NR of the depthwise kernel
+    inputs, outputs  Winograd's transforms of a channel of a tile of n x n points: n -> what it takes. From timings of
+                     layers on Zen 3 (AVX2); on NEON what fits layers on Cortex-A53, A73 and A76 by modelled cycles
     split, join      Strassen's sums, of a pair of rows for a pair of channels of the input, and of the output. Timed
                      on Zen 4 (AVX-512); on NEON they take 15 (Cortex-A73) to 27 (Cortex-A53) by modelled cycles
     per_weight_byte  reading a byte of weights. A Cortex-A73 reads 3 a cycle, in which it does 4 multiply-adds
@@ -113,6 +114,8 @@ class Costs:
     """
 
     lanes: int
+    inputs: Mapping[int, float] = field(default_factory=lambda: {4: 120, 6: 300, 7: 600, 8: 900})
+    outputs: Mapping[int, float] = field(default_factory=lambda: {4: 90, 6: 240, 7: 480, 8: 700})
     split: float = 40
     join: float = 40
     sparse: float = 1.2
@@ -124,7 +127,16 @@ class Costs:
 COSTS = {
     "avx512": Costs(16),
     "avx2": Costs(8),
-    "neon": Costs(4, split=20, join=20, per_weight_byte=1.3, by_phases=1.0, keep_bytes=inf),
+    "neon": Costs(
+        4,
+        inputs={4: 130, 6: 420, 7: 740, 8: 980},
+        outputs={4: 130, 6: 420, 7: 740, 8: 980},
+        split=20,
+        join=20,
+        per_weight_byte=1.3,
+        by_phases=1.0,
+        keep_bytes=inf,
+    ),
     "ref": Costs(1, by_phases=1.0),
 }
 
@@ -277,7 +289,8 @@ def work(step, algorithm: Algorithm, nr: int, isa: str, integers: str = "ref") -
     step = phased(step)
     per_filter = n * n * count / products + per_weight * (taps if lazy else n * n) + (TAPS[n] if lazy else 0)
     convert = CONVERT if whole else 0
-    ends = step.src[0].c * (INPUT[n] + convert * n * n) + step.dst.c * (OUTPUT[n] + convert * m * m)
+    into, out = costs.inputs[n] / products, costs.outputs[n] / products
+    ends = step.src[0].c * (into + convert * n * n) + step.dst.c * (out + convert * m * m)
     return times * (filters(step, nr) * per_filter + count * ends)
 
 

@@ -237,7 +237,7 @@ typedef struct pa_lrn_args {
 } pa_lrn_args;
 typedef void (*pa_lrn_f32_fn)(const pa_lrn_args *);
 
-/* Winograd F(m x m, r x r) on tiles of n x n points, n = m + r - 1: n is 4, 6 or 8, r is 3 or 5, m is 2, 4 or 6
+/* Winograd F(m x m, r x r) on tiles of n x n points, n = m + r - 1: n is 4, 6, 7 or 8, r is 2 to 5
  * (winograd.inc). For a tile d of input pixels and taps g, every channel and filter by itself:
  *   d' = B^T d B,  g' = G g G^T,  out = A^T (sum over channels of d' * g', point by point) A */
 

@@ -118,7 +118,7 @@ def silu(steps):
 
 @case("winograd_input", "winograd_weight", "winograd_output", "gemm", within=TRANSFORMED)
 def winograd(steps):
-    for kernel, m in ((3, 2), (3, 4), (3, 6), (5, 2), (5, 4), (4, 3), (4, 5), (2, 5)):
+    for kernel, m in ((3, 2), (3, 4), (3, 5), (3, 6), (5, 2), (5, 4), (4, 3), (4, 5), (2, 5)):
         conv(steps, steps.whole(5, 7, 19, most=2), 21, kernel, algorithm=Algorithm("winograd", m), most=2)
 
 

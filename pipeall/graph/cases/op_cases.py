@@ -51,7 +51,7 @@ CONV = (
     _conv(16, 24, (9, 8), 1, stride=2),
     _conv(16, 24, (9, 8), 1, stride=(1, 3)),
     _conv(10, 12, 5, 1, pads=(1, 0, 2, 1), note="padded 1x1"),
-    # 3x3, stride 1: the Winograd candidates, tiles of 2, 4 and 6 outputs
+    # 3x3, stride 1: the Winograd candidates, tiles of 2, 4, 5 and 6 outputs
     *(_conv(c, 16, (6, 7), 3, pads=1) for c in CHANNELS),
     *(_conv(16, c, (7, 6), 3, pads=1) for c in CHANNELS),
     *(_conv(8, 9, (n, n + 1), 3, pads=1) for n in (1, 2, 3, 4, 5, 8, 11, 12, 13)),

@@ -197,7 +197,8 @@ def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
         return "strassen", way.products(step), algorithms.pairs(step) * (step.src[0].c + y.c)
     m, n = algorithms.tile(step, way)
     points = algorithms.tiles(step, m) * n * n
-    return f"winograd {m}", way.products(step), points * (phased(step).src[0].c + y.c)
+    kernel = "winograd 7 points" if n == 7 else f"winograd {m}"  # F(5x5) has 6 points or 7
+    return kernel, way.products(step), points * (phased(step).src[0].c + y.c)
 
 
 def _pieces(step: Step, way: Algorithm | None, products: float) -> tuple[int, int]:
