@@ -30,7 +30,7 @@ if importlib.util.find_spec("hypothesis"):  # not in the emulated Python
 
 
 KERNEL = ("row", "isa", "core")  # parameters that say which kernel a test runs
-SHORT = 3  # one case in so many of each test, without --full; a kernel has at least one
+SHORT = 4  # one case in so many of each test, without --full; a kernel has at least one
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -17,7 +17,7 @@ from pipeall.graph.partition import split
 from pipeall.graph.passes.fp16 import fp16_between
 
 HALF_U = 2.0**-11
-NETWORKS = ("squeezenet1.0", "squeezenet1.1", "mobilenet_v1_0.75_192", "googlenet", "resnet50")
+NETWORKS = ("squeezenet1.0", "squeezenet1.1", "googlenet", "resnet50", "mobilenet_v1_0.75_192")
 
 
 def with_a_head():

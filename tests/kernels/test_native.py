@@ -25,7 +25,7 @@ PROGRAMS = {  # name -> the sources under test, and the rounds with --full: plai
     "forks": (LANE, 100, 20),
     "run_inline": (LANE, 5_000, 1_000),
 }
-FEWER = 5  # times, without it
+FEWER = 10  # times, without it
 
 
 @pytest.mark.parametrize("sanitizer", SANITIZERS)

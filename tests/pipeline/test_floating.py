@@ -104,7 +104,7 @@ def test_random_graphs_all_ways(seed):
         check_all_ways(graph, Plan.pipeline(["big", "little", "gpu"][: len(cuts) + 1], cuts), inputs, expected)
 
 
-@pytest.mark.parametrize("name", ["mobilenet", "googlenet", "resnet50-slim"])  # the first is the quickest
+@pytest.mark.parametrize("name", ["mobilenet", "resnet50-slim", "squeezenet", "googlenet"])  # the first is the quickest
 def test_zoo_all_ways(name):
     graph = zoo_net(name)
     inputs, groups = inputs_of(graph), len(graph.groups)
