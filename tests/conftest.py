@@ -18,6 +18,9 @@ os.environ["PIPEALL_TUNE"] = "off"  # the same algorithms on every machine and i
 LEASES = tempfile.mkdtemp(prefix="pipeall-leases-")  # other programs of this machine disturb no test, nor tests them
 os.environ["PIPEALL_LEASES"] = LEASES
 atexit.register(shutil.rmtree, LEASES, ignore_errors=True)
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):  # else each process that a test starts compiles pipeall anew
+    COMPILED = os.environ["PYTHONPYCACHEPREFIX"] = tempfile.mkdtemp(prefix="pipeall-compiled-")
+    atexit.register(shutil.rmtree, COMPILED, ignore_errors=True)
 os.environ.pop("COLUMNS", None)  # pytest-xdist sets it in its workers, and text would fold by the terminal's width
 
 if importlib.util.find_spec("hypothesis"):  # not in the emulated Python
