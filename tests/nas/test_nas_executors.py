@@ -1,6 +1,5 @@
 """Searches whose candidates are evaluated by an executor: workers of Dask that die, and what cannot be reached."""
 
-import importlib.util
 import os
 import signal
 import socket
@@ -22,7 +21,6 @@ from pipeall.nas.spaces.tree_space import TreeSpace
 from pipeall.nas.training.evaluation import Training
 
 distributed = pytest.importorskip("distributed", reason="needs pipeall[dask]")
-needs_torch = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs pipeall[nas]")
 
 CANDIDATES = [Candidate((i >> 1 & 1, i & 1)) for i in range(4)]
 
@@ -116,7 +114,6 @@ def test_a_whole_search_by_any_executor(tmp_path):
     assert found[0] == found[1] and len(found[0]) == 10
 
 
-@needs_torch
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -126,6 +123,7 @@ def test_a_whole_search_by_any_executor(tmp_path):
     ],
 )
 def test_schedulers_that_are_none(tmp_path, monkeypatch, arguments, message):
+    pytest.importorskip("torch", reason="needs pipeall[nas]")
     monkeypatch.setattr(executors, "ANSWER_S", 0.5)
     with socket.socket() as taken:  # bound, and nobody listens
         taken.bind(("127.0.0.1", 0))
@@ -134,8 +132,8 @@ def test_schedulers_that_are_none(tmp_path, monkeypatch, arguments, message):
     assert result.exit_code == 2 and message in result.stderr and result.stderr.count("\n") == 1, result.stderr
 
 
-@needs_torch
 def test_without_dask_the_extra_is_named(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="needs pipeall[nas]")
     monkeypatch.setitem(sys.modules, "distributed", None)
     result = invoke("nas", "--data", "digits", "--dask", "tcp://127.0.0.1:1", "-o", str(tmp_path))
     assert result.exit_code != 0 and "pip install 'pipeall[dask]'" in result.stderr and result.stderr.count("\n") == 1
