@@ -1,4 +1,4 @@
-"""Convolutions of halves, by GEMM and by Winograd: exact where every sum is one that half precision holds, else within
+"""Convolutions of halves, by GEMM, Winograd and Strassen: exact where half precision holds every sum, else within
 the bound of its roundings."""
 
 from dataclasses import replace
@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from kernel_runs import GAP, GUARD, run_step, supported_isas
+from strassen_reference import strassen
 from winograd_reference import convolve, in_phases, matrices
 
-from pipeall._kernels.cpu.algorithms import GEMM, HALF_SUM, Algorithm, candidates
+from pipeall._kernels.cpu.algorithms import GEMM, HALF_MAX, HALF_SUM, STRASSEN, STRASSEN_WEIGHTS, Algorithm, candidates
 from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
@@ -16,6 +17,7 @@ ISAS = sorted({row.isa for row in ROWS if (row.op, row.type) == ("gemm", "f16")}
 CORES = sorted({row.core for row in ROWS if (row.op, row.type) == ("gemm", "f16")})
 HALF_U = 2.0**-11
 ROUNDINGS = {4: 1 + 2, 6: 3 + 3}  # points: of the longest way through the transforms of input and output, a dimension
+STRASSEN_ROUNDINGS = 3 + 3  # of sums of A, and of products beside what GEMM adds to one
 WINOGRADS = WINOGRAD2, *LARGER = [Algorithm("winograd", m) for m in (2, 3, 4, 5)]
 SIZES = [  # channels in and out, groups, height and width, kernel, stride, dilation, pads
     (3, 24, 1, (11, 13), (3, 3), 2, 1, (1, 1, 1, 1)),
@@ -32,6 +34,8 @@ SIZES = [  # channels in and out, groups, height and width, kernel, stride, dila
     (64, 40, 2, (12, 13), (3, 3), 1, 1, (0, 1, 0, 1)),
     (26, 8, 1, (9, 9), (3, 3), 1, 2, (2, 2, 2, 2)),
     (7, 130, 1, (4, 6), (2, 5), 1, 1, (0, 2, 1, 2)),
+    (34, 64, 1, (5, 7), (1, 1), 1, 1, (0, 0, 0, 0)),  # a row of zeros with the last
+    (300, 192, 1, (6, 9), (1, 1), 2, 1, (0, 0, 0, 0)),
 ]
 
 
@@ -65,6 +69,15 @@ def exact(step, x, weight, bias, residual):
     return sums.reshape(*sums.shape[:2], -1) + bias + residual
 
 
+def strassen_sizes(step, x):
+    """Of what is added to an output by Strassen's product."""
+    stride = step.params["strides"][0]
+    a = np.abs(x[::stride, ::stride].astype(np.float64)).reshape(-1, x.shape[2])
+    padded = np.pad(a, ((0, len(a) % 2), (0, 0)))
+    found = strassen(padded, np.abs(step.weight[:, :, 0, 0].T.astype(np.float64)), np.add)
+    return found[: len(a)].reshape(step.dst.h, step.dst.w, -1) + np.abs(step.bias)
+
+
 def cases(sizes, ways):
     return [
         (size, way, isa, core)
@@ -76,7 +89,7 @@ def cases(sizes, ways):
     ]
 
 
-@pytest.mark.parametrize(("size", "way", "isa", "core"), cases(SIZES, (GEMM, WINOGRAD2)))
+@pytest.mark.parametrize(("size", "way", "isa", "core"), cases(SIZES, (GEMM, STRASSEN, WINOGRAD2)))
 @pytest.mark.parametrize("threads", [1, 3])
 def test_integers_that_halves_hold_are_exact(size, way, isa, core, threads):
     """Products of -1, 0 and 1: no sum reaches 512, and Winograd's has two bits of fraction."""
@@ -96,7 +109,7 @@ def test_integers_that_halves_hold_are_exact(size, way, isa, core, threads):
     assert np.array_equal(found, expected.clip(-8, 9))
 
 
-@pytest.mark.parametrize(("size", "way", "isa", "core"), cases(SIZES, (GEMM, *WINOGRADS)))
+@pytest.mark.parametrize(("size", "way", "isa", "core"), cases(SIZES, (GEMM, STRASSEN, *WINOGRADS)))
 def test_real_numbers(size, way, isa, core):
     random = np.random.default_rng(4)
     step = step_of(size)
@@ -111,6 +124,8 @@ def test_real_numbers(size, way, isa, core):
     if way == GEMM:
         sizes, sums = exact(step, np.abs(x), np.abs(weight), np.abs(bias), 0), products
         transforms = 0
+    elif way == STRASSEN:
+        sizes, sums, transforms = strassen_sizes(step, x), products // 2, STRASSEN_ROUNDINGS
     else:
         planes, filters = np.abs(x.astype(np.float64)).transpose(2, 0, 1), np.abs(weight.astype(np.float64))
         planes, filters, pads = in_phases(planes, filters, step.params["strides"][0], step.params["pads"])
@@ -125,3 +140,21 @@ def test_real_numbers(size, way, isa, core):
     # roundings of random signs: of a sum of products of size s, one after the other, some sqrt(sums / 3) s_rms
     deviation = np.sqrt(np.mean(error**2) / np.mean(expected**2)) / HALF_U
     assert deviation < (8 if way in LARGER else 5) * np.sqrt(1 + block / 20)
+
+
+@pytest.mark.parametrize(("size", "way", "isa", "core"), cases(SIZES, (STRASSEN,)))
+def test_strassen_of_inputs_whose_sums_no_half_holds(size, way, isa, core):
+    random = np.random.default_rng(5)
+    step = step_of(size)
+    x = random.choice([-60000, 60000], (*size[3], size[0])).astype(np.float16)
+    weight = random.choice([-1, 1], (step.dst.c, size[0], 1, 1)).astype(np.float32) * 2.0**-12
+    step = replace(step, weight=weight, bias=np.zeros(step.dst.c, np.float32))
+    error = np.abs(run(step, (x,), way, isa, core, 1) - exact(step, x, weight, step.bias, 0))
+    assert (error <= ((1 + HALF_U) ** (size[0] // 2 + 9) - 1) * strassen_sizes(step, x)).all()
+
+
+def test_strassen_leaves_weights_whose_sums_no_half_holds():
+    step = step_of(SIZES[-1])
+    weight = np.full((192, 300, 1, 1), -HALF_MAX / STRASSEN_WEIGHTS, np.float32)
+    assert candidates(replace(step, weight=weight)) == (GEMM, STRASSEN)
+    assert candidates(replace(step, weight=1.001 * weight)) == (GEMM,)

@@ -12,8 +12,8 @@ winograd3|5      F(3x3), F(5x5) for 4x4, F(5x5) for 2x2 taps; with a stride abov
                  2x2 of 3x3 (space_to_depth.py)
 winograd*-lazy   the same with the taps transformed in every frame, not kept: (n / r)^2 times fewer weights to read
 
-Convolutions of halves have Winograd of tiles of at most 6 x 6 points, whose taps are always kept. Convolutions of
-integers have their GEMM, and Winograd in float32: results of the two differ by a quantum at most.
+Convolutions of halves have Strassen, and Winograd of tiles of at most 6 x 6 points, whose taps are always kept.
+Convolutions of integers have their GEMM, and Winograd in float32: results of the two differ by a quantum at most.
 """
 
 from __future__ import annotations
@@ -72,19 +72,18 @@ GEMM, DIRECT, STRASSEN = Algorithm("gemm"), Algorithm("direct"), Algorithm("stra
 SPARSE = Algorithm("sparse")
 HALF_GEMM, GEMV_HALVES = Algorithm("half-gemm"), Algorithm("gemv-halves")
 BF16_GEMM = Algorithm("bf16-gemm")
+FLOATS = ("float32", "float16")
 HALVED = (HALF_GEMM, GEMV_HALVES)  # what keeps weights of float32 tensors as halves
 HALF_MAX = 65504  # of a weight in half precision
 HALF_SUM = 128  # products of a sum in half precision (kernels_f16.h: PA_F16_BLOCK)
 HALF_ROW = 32  # the same of one pixel (PA_F16_GEMV_BLOCK)
+STRASSEN_WEIGHTS = 12  # times as large as the largest weight, some sums of weights may be (PA_F16_STRASSEN)
 HALF_TILE = 6  # points along a side of Winograd's tiles of halves: more lose too much
 TILES = {2: (5,), 3: (2, 4, 5, 6), 4: (3, 5), 5: (2, 4)}  # kernel size, of a phase -> m
 FEWEST_ZEROS = 0.2  # a share of the weights: with fewer zeros nobody looks for those in common
 DIRECT_ROWS = 256  # of a kernel at most (kernels.h: PA_KERNEL_ROWS_MAX)
 # Multiply-adds that take as long as transforming the taps of one filter to n x n points, from timings on Zen 3 (AVX2)
 TAPS = {4: 200, 6: 230, 7: 450, 8: 600}
-# Joining them with a residual counts so many times. Layers of 128 to 512 channels at 28 x 28 are slower than by GEMM on
-# Cortex-A53 and A73 (modelled cycles), of 256 to 1024 at 14 x 14 on Zen 3, of 512 to 512 faster.
-WITH_RESIDUAL = 3
 WORTH_REGIONS = 0.9  # of all products: with more the GEMM leaves none out
 MANY_WEIGHTS = 2**18  # bytes: fewer stay in a core's caches from one frame of a batch to the next
 STRASSEN_COLUMNS = 64  # output channels are a multiple of it: two panels of the widest GEMM kernel
@@ -103,7 +102,8 @@ class Costs:
     inputs, outputs  Winograd's transforms of a channel of a tile of n x n points: n -> what it takes. From timings of
                      layers on Zen 3 (AVX2); on NEON what fits layers on Cortex-A53, A73 and A76 by modelled cycles
     split, join      Strassen's sums, of a pair of rows for a pair of channels of the input, and of the output. Timed
-                     on Zen 4 (AVX-512); on NEON they take 15 (Cortex-A73) to 27 (Cortex-A53) by modelled cycles
+                     on Zen 4 (AVX-512), and on NEON fitted to modelled layers; sums of halves, whose lines in-order
+                     cores wait for, count as much (28 x 28 on Cortex-A55: from 256 channels to 256 they win 3 %)
     per_weight_byte  reading a byte of weights. A Cortex-A73 reads 3 a cycle, in which it does 4 multiply-adds
     sparse           a multiply-add of the sparse GEMM, whose tiles are narrow
     by_phases        a convolution by phases counts so many times: its sums are short, and tiles of few channels have as
@@ -131,8 +131,8 @@ COSTS = {
         4,
         inputs={4: 130, 6: 420, 7: 740, 8: 980},
         outputs={4: 130, 6: 420, 7: 740, 8: 980},
-        split=20,
-        join=20,
+        split=22,
+        join=30,
         per_weight_byte=1.3,
         by_phases=1.0,
         keep_bytes=inf,
@@ -177,7 +177,7 @@ def makes_reals(step) -> bool:
 def is_pointwise(step) -> bool:
     """Whether every output pixel of a convolution of floats depends on one input pixel alone, and there are several."""
     x, y, p = step.src[0], step.dst, step.params
-    if y.dtype != "float32" or makes_reals(step):
+    if y.dtype not in FLOATS or makes_reals(step):
         return False
     pointwise = (*p["kernel"], p["groups"]) == (1, 1, 1) and not any(p["pads"])
     down, right = p["strides"]
@@ -185,13 +185,17 @@ def is_pointwise(step) -> bool:
 
 
 def fits_strassen(step) -> bool:
-    """Whether a convolution of 1x1 is a product of matrices that have halves."""
-    return is_pointwise(step) and step.src[0].c % 2 == 0 and step.dst.c % STRASSEN_COLUMNS == 0
+    """Whether a convolution of 1x1 is a product of matrices that have halves, whose weights no sum makes infinite."""
+    if not is_pointwise(step) or step.src[0].c % 2 or step.dst.c % STRASSEN_COLUMNS:
+        return False
+    return step.dst.dtype == "float32" or np.abs(step.weight).max() <= HALF_MAX / STRASSEN_WEIGHTS
 
 
 def fits_sparse(step) -> bool:
     """Whether a convolution of 1x1 has zeros that filters side by side have in common."""
-    if not is_pointwise(step) or np.count_nonzero(step.weight) > (1 - FEWEST_ZEROS) * step.weight.size:
+    if step.dst.dtype != "float32" or not is_pointwise(step):
+        return False
+    if np.count_nonzero(step.weight) > (1 - FEWEST_ZEROS) * step.weight.size:
         return False
     return 0 < kept_weights(step) < filters(step, SPARSE_COLUMNS)
 
@@ -228,7 +232,7 @@ def sensible(step, nr: int, isa: str, integers: str = "ref") -> tuple[Algorithm,
         if not way.lazy and way not in HALVED and (way != DIRECT or step.dst.c // step.params["groups"] < nr)
     )
     ways = tuple(way for way in ways if way in able)
-    if step.dst.dtype in ("float32", "float16"):
+    if step.dst.dtype in FLOATS:
         return ways
     most = work(step, GEMM, nr, isa, integers)
     return tuple(way for way in ways if way == GEMM or work(step, way, nr, isa, integers) < most)
@@ -280,9 +284,8 @@ def work(step, algorithm: Algorithm, nr: int, isa: str, integers: str = "ref") -
     if algorithm == SPARSE:
         return kept_weights(step) * (pixels * costs.sparse + per_weight)
     if algorithm == STRASSEN:
-        join = costs.join * (WITH_RESIDUAL if len(step.src) > 1 else 1)
-        sums = step.src[0].c / 2 * costs.split + step.dst.c / 2 * join
-        return algorithm.products(step) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)
+        sums = pairs(step) * (step.src[0].c / 2 * costs.split + step.dst.c / 2 * costs.join)
+        return algorithm.products(step) / products + sums + per_weight * 7 / 4 * filters(step, nr)
     m, n = tile(step, algorithm)
     count = tiles(step, m)
     lazy, times = algorithm.lazy, costs.by_phases if phases_of(step) > 1 else 1

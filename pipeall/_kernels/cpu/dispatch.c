@@ -4,6 +4,7 @@
 #include "kernels_recurrent.h"
 #include "kernels_resize.h"
 #include "kernels_sparse.h"
+#include "kernels_strassen.h"
 #include "kernels_s8.h"
 
 /* Declares every kernel with the function type of its op and element type, so that a wrong signature does not link silently. */

@@ -280,24 +280,6 @@ typedef struct pa_winograd_output_args {
 } pa_winograd_output_args;
 typedef void (*pa_winograd_output_f32_fn)(const pa_winograd_output_args *);
 
-/* Strassen's sums (strassen.c). Of each row of the upper half of A (a1) and of the lower (a2), 2 k floats, all of stride
- * a_stride:  s = a21 + a22,  s[step] = s - a11,  s[2 * step] = a11 - a21,  s[3 * step] = a12 - s[step],  k floats each */
-typedef struct pa_strassen_split_args {
-    int64_t rows, k, a_stride, s_stride, step;
-    const float *a1, *a2;
-    float *s;
-} pa_strassen_split_args;
-typedef void (*pa_strassen_split_f32_fn)(const pa_strassen_split_args *);
-
-/* x += z + r1[columns], c = clamp(bias + y + z + r2[columns], lo, hi), y += r2[0]. c may be NULL, and so may r1 and r2, two
- * quarters of a residual each, side by side. columns is a multiple of NR; x, y and z have one stride. */
-typedef struct pa_strassen_join_args {
-    int64_t rows, columns, stride, c_stride, r_stride;
-    float *x, *y, *c, lo, hi;
-    const float *z, *bias, *r1, *r2;
-} pa_strassen_join_args;
-typedef void (*pa_strassen_join_f32_fn)(const pa_strassen_join_args *);
-
 /* Softmax over the n contiguous floats of each row; out may be x. */
 typedef void (*pa_softmax_f32_fn)(int64_t rows, int64_t n, const float *x, int64_t x_stride, float *out, int64_t out_stride);
 

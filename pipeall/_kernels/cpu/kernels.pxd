@@ -202,12 +202,11 @@ cdef extern from "drivers/conv.h" nogil:
         pa_conv_op conv
         const pa_kernel_row *split
         const pa_kernel_row *join
-        const pa_kernel_row *add
-        const float *packed
+        const void *packed
         int64_t scratch_floats
     void pa_strassen_plan(pa_strassen_op *, int threads)
-    int64_t pa_strassen_packed_floats(const pa_strassen_op *)
-    void pa_strassen_pack(const pa_strassen_op *, float *)
+    int64_t pa_strassen_packed_elements(const pa_strassen_op *)
+    void pa_strassen_pack(const pa_strassen_op *, void *)
     void pa_strassen_step(const void *, void *const *, void *, pa_team *)
 
     ctypedef struct pa_sparse_op:

@@ -122,7 +122,7 @@ def winograd(steps):
         conv(steps, steps.whole(5, 7, 19, most=2), 21, kernel, algorithm=Algorithm("winograd", m), most=2)
 
 
-@case("strassen_split", "strassen_join", "gemm", "binary")
+@case("strassen_split", "strassen_join", "gemm")
 def strassen(steps):
     conv(steps, steps.whole(1, 31, 38, most=2), 128, 1, algorithm=STRASSEN, most=2, residual=True)
 
@@ -303,6 +303,12 @@ def rounded_halves(steps):
     for kernel, m in ((3, 2), (3, 4), (5, 2), (4, 3), (2, 5)):
         x = steps.whole(7, 9, 5, most=1, dtype="float16")
         conv(steps, x, 37, kernel, algorithm=Algorithm("winograd", m), most=1)
+
+
+@case("strassen_split", "strassen_join", "gemm", type_="f16", within=TRANSFORMED_HALVES)
+def strassen_halves(steps):
+    x = steps.whole(1, 31, 38, most=1, dtype="float16")
+    conv(steps, x, 128, 1, algorithm=STRASSEN, most=1, residual=True, dtype="float16")
 
 
 @case("pool", type_="f16")

@@ -6,6 +6,7 @@
 #include "../kernels_f16.h"
 #include "../kernels_s8.h"
 #include "../kernels_sparse.h"
+#include "../kernels_strassen.h"
 
 /* ---- conv.c: by indirect GEMM ----
  *
@@ -155,21 +156,22 @@ void pa_winograd_step(const void *op, void *const *bases, void *scratch, pa_team
 
 /* ---- strassen.c: 1x1 convolution with seven products of quarters in place of eight ---- */
 
+/* Of floats or halves, as conv.item_bytes says. */
 typedef struct pa_strassen_op {
-    pa_conv_op conv; /* 1x1, one group, no padding; Cin even, Cout a multiple of 2 NR; weight as packed for the GEMM,
-                        which pa_strassen_pack reads and no frame does */
-    const pa_kernel_row *split, *join, *add;
-    const float *packed; /* what the products take of the weights (pa_strassen_pack) */
+    pa_conv_op conv; /* 1x1, one group, no padding; Cin even, Cout a multiple of 2 NR; weight of floats as packed for the
+                        GEMM, which pa_strassen_pack reads and no frame does */
+    const pa_kernel_row *split, *join;
+    const void *packed; /* what the products take of the weights (pa_strassen_pack) */
 
-    int64_t pairs;          /* of rows of a chunk */
-    int64_t scratch_floats; /* per thread */
+    int64_t pairs;                   /* of rows of a chunk */
+    int64_t rows_at, scratch_floats; /* per thread, and where pointers to rows lie in them */
 } pa_strassen_op;
 
-/* Fills pairs and scratch_floats, for a team of `threads`; conv is set. */
+/* Fills what follows packed, for a team of `threads`; conv is set. */
 void pa_strassen_plan(pa_strassen_op *op, int threads);
-int64_t pa_strassen_packed_floats(const pa_strassen_op *op);
+int64_t pa_strassen_packed_elements(const pa_strassen_op *op);
 /* [7][panel][Cin / 2][NR], in the order in which the products read them. */
-void pa_strassen_pack(const pa_strassen_op *op, float *packed);
+void pa_strassen_pack(const pa_strassen_op *op, void *packed);
 void pa_strassen_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
 /* ---- sparse.c: 1x1 convolution without the zeros of blocks of filters ---- */
