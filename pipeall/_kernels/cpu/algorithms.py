@@ -114,8 +114,8 @@ class Costs:
     """
 
     lanes: int
-    inputs: Mapping[int, float] = field(default_factory=lambda: {4: 120, 6: 300, 7: 600, 8: 900})
-    outputs: Mapping[int, float] = field(default_factory=lambda: {4: 90, 6: 240, 7: 480, 8: 700})
+    inputs: Mapping[int, float] = field(default_factory=lambda: {4: 120, 6: 300, 7: 660, 8: 850})
+    outputs: Mapping[int, float] = field(default_factory=lambda: {4: 90, 6: 240, 7: 560, 8: 680})
     split: float = 40
     join: float = 40
     sparse: float = 1.2

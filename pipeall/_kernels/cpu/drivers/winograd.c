@@ -27,7 +27,8 @@ enum {
     BLOCK_BYTES = 512 << 10, /* of a group's transformed input, per thread */
     SUMS_BYTES = 512 << 10,  /* of the GEMMs' results of a chunk, per thread */
     BLOCK_BYTES_LEAST = 96, /* of a channel of a block's points: 24 tiles of floats, what each read of the weights is for */
-    PANELS = 4,             /* of a chunk at most */
+    PANELS = 4,             /* of a chunk at most, or twice as many while a block's sums are of PANELS_BYTES */
+    PANELS_BYTES = 384 << 10,
     COLUMNS = 64,           /* of M: as wide as four cache lines; beside wider ones the block does not stay in L2 */
     INPUT_CHUNKS = 4,       /* of the input transform per thread, aimed at */
     INPUT_FLOATS = 1024,    /* channels of the tiles of such a chunk at most, unless a tile has more */
@@ -203,7 +204,9 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
     op->block = ceil_div(tiles, ceil_div(tiles, fitting));
     op->block = min64(round_up(op->block, p->kernel->mr), tiles);
 
-    op->panel_block = !op->lazy ? min64(min64(PANELS, max64(1, COLUMNS / p->kernel->nr)), panels_of(op)) : 1;
+    const int64_t panel_bytes = points_of(op) * op->block * p->kernel->nr * (int64_t)sizeof(float);
+    const int64_t panels = !is_f16(op) && 2 * PANELS * panel_bytes <= PANELS_BYTES ? 2 * PANELS : PANELS;
+    op->panel_block = !op->lazy ? min64(min64(panels, max64(1, COLUMNS / p->kernel->nr)), panels_of(op)) : 1;
     const int64_t sums_bytes = points_of(op) * op->panel_block * p->kernel->nr * (int64_t)sizeof(float); /* of a tile */
     op->split = op->lazy ? op->block : min64(op->block, round_up(max64(1, SUMS_BYTES / sums_bytes), p->kernel->mr));
     if (threads > 1) {
