@@ -8,7 +8,7 @@ from graphs import Net, frames, inputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from step_reference import run_steps
-from strip_graphs import DEVICE, cache_of, image_graph
+from strip_graphs import DEVICE, blocks, cache_of, image_graph
 
 from pipeall import Pipeline
 from pipeall.graph.ir import Graph
@@ -174,16 +174,6 @@ def net_of(channels: int, outputs: int, k: int) -> Graph:
     return net.graph(net.conv("x0", outputs, k=k))
 
 
-def blocks(shape: tuple[int, ...] = (1, 8, 64, 64)) -> Graph:
-    """Two inverted residuals."""
-    net = Net(shape)
-    x = net.conv("x0", 8)
-    for _ in range(2):
-        inner = net.conv(net.conv(x, 48, lo=0.0, hi=6.0), 48, k=3, groups=48, lo=0.0, hi=6.0)
-        x = net.conv(inner, 8, residual=x)
-    return net.graph(x, name="blocks")
-
-
 CACHE = cache_of(200_000, 1)  # an inner tensor of blocks() takes 800 KB
 
 
@@ -253,8 +243,17 @@ def test_strips_are_taken_where_they_are_no_slower(timed, whole, strips, cut):
 
 def test_without_timing_the_model_decides(monkeypatch):
     monkeypatch.setenv("PIPEALL_TUNE", "off")
-    for isas, cut in ((("avx2", "ref"), True), (("neon", "ref"), False)):
-        told = replace(DEVICE, cluster=replace(DEVICE.cluster, isas=isas))
+    for isas, cores, core_type, last_bytes, cut in (
+        (("avx2", "ref"), 1, "zen3", 2_000_000, True),
+        (("neon", "ref"), 1, "cortex-a76", 1_000_000, False),  # a core alone does not wait for the memory
+        (("neon", "ref"), 4, "cortex-a76", 1_000_000, True),  # inner tensors of 1.6 MB
+        (("neon", "ref"), 4, "cortex-a76", 2_000_000, False),
+        (("neon", "ref"), 4, "cortex-a73", None, True),  # the second-level cache is the last
+        (("neon", "ref"), 4, "cortex-a53", None, False),
+    ):
+        caches = dict(l2_bytes=300_000, l2_cores=None, l3_bytes=last_bytes)
+        cluster = replace(DEVICE.cluster, isas=isas, core_type=core_type, **caches)
+        told = replace(DEVICE, cluster=cluster).with_cores((-1,) * cores)
         assert bool(lower(blocks(), cache=told.cache(timed=True)).strips) == cut
     unknown = replace(DEVICE, cluster=replace(DEVICE.cluster, l2_bytes=None))
     assert unknown.cache(timed=False) is None

@@ -3,17 +3,32 @@
 import numpy as np
 import pytest
 from graphs import zoo_net
-from strip_graphs import cache_of, image_graph, programs
+from strip_graphs import blocks, cache_of, image_graph, programs
 
+import pipeall
 from pipeall.graph.lower.lower import lower
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(24))
 def test_kernels_give_the_same_bits_in_strips(seed, threads, monkeypatch):
     monkeypatch.setenv("PIPEALL_TUNE", "off")
     whole, strips = programs(image_graph(seed), cache_of(6000, threads))
     assert np.array_equal(whole, strips)
+
+
+@pytest.mark.parametrize("precision", ["float16", "int8"])
+def test_halves_and_integers_give_the_same_bits_in_strips(precision, monkeypatch):
+    monkeypatch.setenv("PIPEALL_TUNE", "off")
+    graph, traits = blocks(), dict(fp16=precision == "float16")
+    if precision == "int8":
+        samples = np.random.default_rng(0).standard_normal((2, *graph.inputs[0].shape), np.float32)
+        graph = pipeall.quantize(graph, [*samples], method="minmax").graph
+    for threads in (1, 3):
+        cache = cache_of(60_000, threads)
+        strips = lower(graph, cache=cache, **traits).strips
+        assert precision in {step.dst.dtype for cut in strips for band in cut.bands for _, step in band}
+        assert np.array_equal(*programs(graph, cache, **traits))
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -19,6 +19,16 @@ def cache_of(nbytes: int, bands: int = 1) -> Cache:
     return Cache(nbytes, bands, DEVICE.cache(timed=False).apart, lambda whole, strips: True)
 
 
+def blocks(shape: tuple[int, ...] = (1, 8, 64, 64)) -> Graph:
+    """Two inverted residuals."""
+    net = Net(shape)
+    x = net.conv("x0", 8)
+    for _ in range(2):
+        inner = net.conv(net.conv(x, 48, lo=0.0, hi=6.0), 48, k=3, groups=48, lo=0.0, hi=6.0)
+        x = net.conv(inner, 8, residual=x)
+    return net.graph(x, name="blocks")
+
+
 def image_graph(seed: int, nodes: int = 9) -> Graph:
     """Images of a few channels by ops whose rows need few rows: a chain with sums, concats and a second output."""
     net = Net((1, 3, 61, 13), seed=seed)

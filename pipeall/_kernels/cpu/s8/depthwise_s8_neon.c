@@ -8,7 +8,7 @@
  *
  * Bound: the NEON instructions (in order), 4 multiply-adds per cycle, or the multiplying pipe (out of order), 8; of few taps
  * what becomes of the sums, 22 instructions for 16. Modelled for 3x3, multiply-adds per cycle: Cortex-A53 4.0 in the loop and
- * 1.8 in all, A73 2.1, A76 2.9; without pairs of taps 1.4, 1.8 and 2.4 in all.
+ * 1.9 in all, A73 2.1, A76 2.9; without pairs of taps 1.4, 1.8 and 2.4 in all.
  */
 #if defined(__aarch64__)
 #include "requantize_neon.h"
@@ -56,14 +56,24 @@ enum { MR = 4, NR = 16, HALF = 8 };
     "ldp q" #s0 ", q" #s1 ", [%[bias]]\n ldp q" #s2 ", q" #s3 ", [%[bias], #32]\n"
 #define COPY(x, y, px, py, p, q, s0, s1, s2, s3) \
     "mov v" #s0 ".16b, v0.16b\n mov v" #s1 ".16b, v1.16b\n mov v" #s2 ".16b, v2.16b\n mov v" #s3 ".16b, v3.16b\n"
-#define START(x, y, px, py, p, q, s0, s1, s2, s3)                                    \
-    "saddw v" #s0 ".4s, v0.4s, v" #p ".4h\n saddw2 v" #s1 ".4s, v1.4s, v" #p ".8h\n" \
+#define START_LOW(x, y, px, py, p, q, s0, s1, s2, s3) \
+    "saddw v" #s0 ".4s, v0.4s, v" #p ".4h\n saddw2 v" #s1 ".4s, v1.4s, v" #p ".8h\n"
+#define START_HIGH(x, y, px, py, p, q, s0, s1, s2, s3) \
     "saddw v" #s2 ".4s, v2.4s, v" #q ".4h\n saddw2 v" #s3 ".4s, v3.4s, v" #q ".8h\n"
-/* The first tap of an odd number goes by itself; the pixel whose sums hold the bias is the last. */
+#define START(...) START_LOW(__VA_ARGS__) START_HIGH(__VA_ARGS__)
+/* The first tap of an odd number goes by itself; the pixel whose sums hold the bias is the last. The first pair of taps is
+ * loaded meanwhile. */
 #define ODD                                                                                                        \
-    POINT_FIRST POINT_FIRST_2 "add %[rows], %[rows], #32\n" WEIGHT_FIRST EACH_PIXEL(LOAD_FIRST)                    \
+    POINT_FIRST POINT_FIRST_2 "add %[rows], %[rows], #32\n" WEIGHT_FIRST EACH_PIXEL(LOAD_FIRST)
+#define ODD_ALONE                                                                                                  \
     PIXEL_3(FIRST) PIXEL_2(FIRST) PIXEL_3(START) PIXEL_1(FIRST) PIXEL_2(START) PIXEL_0(FIRST) PIXEL_1(START)       \
     PIXEL_0(START)
+#define ODD_AND_PAIR                                                                                               \
+    POINT_FIRST PIXEL_3(FIRST) POINT_FIRST_2 PIXEL_2(FIRST) POINT_SECOND PIXEL_3(START_LOW) POINT_SECOND_2         \
+    PIXEL_3(START_HIGH) PIXEL_3(LOAD_FIRST) PIXEL_1(FIRST) PIXEL_3(LOAD_SECOND) PIXEL_2(START_LOW)                 \
+    PIXEL_2(LOAD_FIRST) PIXEL_2(START_HIGH) PIXEL_2(LOAD_SECOND) PIXEL_0(FIRST) PIXEL_1(LOAD_FIRST)                \
+    PIXEL_1(START_LOW) WEIGHT_FIRST PIXEL_1(START_HIGH) PIXEL_0(LOAD_FIRST) PIXEL_0(START_LOW)                     \
+    PIXEL_1(LOAD_SECOND) PIXEL_0(START_HIGH) WEIGHT_SECOND PIXEL_0(LOAD_SECOND)
 
 /* Of 16 channels and m pixels the bias and the products. */
 PA_INLINE void sums(const int8_t *const *rows, int64_t at, const int16_t *b, int64_t taps, const int32_t *bias,
@@ -76,13 +86,18 @@ PA_INLINE void sums(const int8_t *const *rows, int64_t at, const int16_t *b, int
         PIXEL_0(BIAS)
         "tbz %[taps], #0, 4f\n"
         ODD
+        "cbz %[pairs], 6f\n"
+        ODD_AND_PAIR
         "b 5f\n"
+        "6:\n"
+        ODD_ALONE
+        "b 3f\n"
         "4:\n"
         PIXEL_1(COPY) PIXEL_2(COPY) PIXEL_3(COPY)
-        "5:\n"
         "cbz %[pairs], 3f\n"
         POINT_FIRST POINT_FIRST_2 POINT_SECOND POINT_SECOND_2 WEIGHT_FIRST EACH_PIXEL(LOAD_FIRST) WEIGHT_SECOND
         EACH_PIXEL(LOAD_SECOND)
+        "5:\n"
         "subs %[pairs], %[pairs], #1\n"
         "b.eq 2f\n"
         "1:\n"

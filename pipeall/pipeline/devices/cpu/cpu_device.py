@@ -24,6 +24,7 @@ from ...._kernels.cpu.algorithms import (
     sensible,
 )
 from ...._kernels.cpu.cluster import Cluster
+from ...._kernels.cpu.cores import IN_ORDER
 from ...._kernels.cpu.self_check import checked, wrong_on
 from ...._kernels.cpu.table import Kernels, explain
 from ...._kernels.peak import Peak
@@ -115,8 +116,8 @@ class Cpu(Device):
         return program
 
     def cache(self, timed: bool) -> Cache | None:
-        """The second-level cache. Where nothing is timed, strips are taken as faster, but not on NEON: by the model of
-        its cores a line from memory costs less than one from that cache (decision 035)."""
+        """The second-level cache. Where nothing is timed, strips are taken as faster, on NEON if several cores wait for
+        the memory (docs/decisions/tiling.md)."""
         cluster = self.cluster
         if cluster.l2_bytes is None or (cluster.uneven and self.width > 1):
             return None
@@ -130,7 +131,11 @@ class Cpu(Device):
         return Cache(nbytes, self.width, apart, faster)
 
     def _modelled_in_strips(self, whole: Lowered, strips: Lowered) -> bool:
-        return "neon" not in self.cluster.isas
+        cluster = self.cluster
+        if "neon" not in cluster.isas:
+            return True
+        wait = self.width > 1 and cluster.core_type not in IN_ORDER
+        return wait and whole.arena_bytes > (cluster.l3_bytes or cluster.l2_bytes)
 
     def _faster_in_strips(self, whole: Lowered, strips: Lowered) -> bool:
         tuner = Tuner(self.cluster, self._kernels())
