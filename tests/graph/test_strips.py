@@ -243,13 +243,15 @@ def test_strips_are_taken_where_they_are_no_slower(timed, whole, strips, cut):
 
 def test_without_timing_the_model_decides(monkeypatch):
     monkeypatch.setenv("PIPEALL_TUNE", "off")
+    neon, halves = ("neon", "ref"), ("asimdhp", "neon", "ref")
     for isas, cores, core_type, last_bytes, cut in (
         (("avx2", "ref"), 1, "zen3", 2_000_000, True),
-        (("neon", "ref"), 1, "cortex-a76", 1_000_000, False),  # a core alone does not wait for the memory
-        (("neon", "ref"), 4, "cortex-a76", 1_000_000, True),  # inner tensors of 1.6 MB
-        (("neon", "ref"), 4, "cortex-a76", 2_000_000, False),
-        (("neon", "ref"), 4, "cortex-a73", None, True),  # the second-level cache is the last
-        (("neon", "ref"), 4, "cortex-a53", None, False),
+        (halves, 1, "cortex-a76", 1_000_000, False),  # a core alone does not wait for the memory
+        (halves, 4, "cortex-a76", 1_000_000, True),  # inner tensors of 1.6 MB
+        (halves, 4, "cortex-a76", 2_000_000, False),
+        (halves, 4, "cortex-a76", None, True),  # the second-level cache is the last
+        (halves, 4, "cortex-a55", None, False),  # nor do slow cores
+        (neon, 4, "cortex-a73", None, False),
     ):
         caches = dict(l2_bytes=300_000, l2_cores=None, l3_bytes=last_bytes)
         cluster = replace(DEVICE.cluster, isas=isas, core_type=core_type, **caches)

@@ -116,8 +116,8 @@ class Cpu(Device):
         return program
 
     def cache(self, timed: bool) -> Cache | None:
-        """The second-level cache. Where nothing is timed, strips are taken as faster, on NEON if several cores wait for
-        the memory (docs/decisions/tiling.md)."""
+        """The second-level cache. Where nothing is timed, strips are taken as faster, on NEON if several fast cores
+        wait for the memory (docs/decisions/tiling.md)."""
         cluster = self.cluster
         if cluster.l2_bytes is None or (cluster.uneven and self.width > 1):
             return None
@@ -134,7 +134,7 @@ class Cpu(Device):
         cluster = self.cluster
         if "neon" not in cluster.isas:
             return True
-        wait = self.width > 1 and cluster.core_type not in IN_ORDER
+        wait = self.width > 1 and "asimdhp" in cluster.isas and cluster.core_type not in IN_ORDER
         return wait and whole.arena_bytes > (cluster.l3_bytes or cluster.l2_bytes)
 
     def _faster_in_strips(self, whole: Lowered, strips: Lowered) -> bool:
