@@ -28,6 +28,12 @@ class Requantize(ctypes.Structure):
     _fields_ = [("lo", FLOAT), ("hi", FLOAT), ("zero", INT32)]
 
 
+class Binary(ctypes.Structure):
+    """pa_binary_s8_args of kernels_s8.h."""
+
+    _fields_ = [("a_zero", INT32), ("b_zero", INT32), ("a_factor", FLOAT), ("b_factor", FLOAT), ("to", Requantize)]
+
+
 class GemmArgs(ctypes.Structure):
     """pa_gemm_s8_args of kernels_s8.h."""
 
@@ -39,6 +45,9 @@ class GemmArgs(ctypes.Structure):
         ("c", POINTER),
         ("c_stride", INT64),
         ("reals", INT32),
+        ("r", POINTER),
+        ("r_stride", INT64),
+        ("sum", Binary),
     ]
 
 

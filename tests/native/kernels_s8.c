@@ -37,7 +37,7 @@ typedef struct problem {
     int64_t k;
     int extreme; /* numbers as large as they may be */
     pa_requantize to;
-    int reals;
+    int reals, joins; /* joins: with a residual */
 } problem;
 
 static int is(const char *a, const char *b) { return !strcmp(a, b); }
@@ -71,6 +71,13 @@ static void unmap(int8_t *x, int64_t bytes) {
 static int expected(int64_t sum, float scale, const pa_requantize *to) {
     const float x = (float)(int32_t)sum * scale;
     return (int)nearbyintf(x < to->lo ? to->lo : x > to->hi ? to->hi : x) + to->zero;
+}
+
+/* The sum of a result and a residual: each term is rounded, then their sum. */
+static int joined(int result, int residual, const pa_binary_s8_args *sum) {
+    const float a = (float)(result - sum->a_zero) * sum->a_factor, b = (float)(residual - sum->b_zero) * sum->b_factor;
+    const float x = a + b;
+    return (int)nearbyintf(x < sum->to.lo ? sum->to.lo : x > sum->to.hi ? sum->to.hi : x) + sum->to.zero;
 }
 
 static float real(int64_t sum, float scale, const pa_requantize *to) {
@@ -120,6 +127,12 @@ static int run(const row *r, const problem *p, int8_t *const a[][MOST_ROWS], con
     const size_t bytes = (size_t)(p->count * stride) * (p->reals ? sizeof(float) : 1);
     int8_t *c = malloc(bytes), *untouched = malloc(bytes);
     memset(c, CANARY, bytes), memset(untouched, CANARY, bytes);
+    const int64_t past = (int64_t)(p->count - 1) * stride + p->n; /* of the residual, at the end of what may be read */
+    int8_t *residual = map(past);
+    for (int64_t x = 0; x < past; x++) residual[x] = (int8_t)random_to(-128, 127);
+    /* halves: sums that are halfway between two integers; the sums of the other are far too large */
+    const pa_binary_s8_args sum_of = {p->to.zero, random_to(-128, 127), p->extreme ? 3e30f : 0.5f, p->n % 2 ? 0.5f : 0.37f,
+                                      {-128 - 3, p->n % 3 ? 127 - 3 : 9, 3}};
     for (int j = 0; j < padded; j++) scale[j] = j % 3 ? 0.5f : 1 / 3.0f;
     for (int j = 0; j < p->n; j++) bias[j] = (int32_t)(random_to(-300, 300) - sum[exact * p->n + j]);
     if (depthwise)
@@ -127,7 +140,8 @@ static int run(const row *r, const problem *p, int8_t *const a[][MOST_ROWS], con
             p->n, p->taps, tiling, step, rows_of, b, bias, scale, p->to, c, stride});
     else
         ((pa_gemm_s8_fn)r->function)(&(pa_gemm_s8_args){
-            p->n, p->taps, tiling, p->k, step, rows_of, b, bias, scale, p->to, c, stride, p->reals});
+            p->n, p->taps, tiling, p->k, step, rows_of, b, bias, scale, p->to, c, stride, p->reals,
+            p->joins ? residual : NULL, p->joins ? stride : 0, sum_of});
     int wrong = 0;
     for (int i = 0; i < p->count && !wrong; i++)
         for (int j = 0; j < stride && !wrong; j++) {
@@ -139,10 +153,11 @@ static int run(const row *r, const problem *p, int8_t *const a[][MOST_ROWS], con
                 if (memcmp((float *)c + at, &want, sizeof want)) wrong = complain(r, p, i, j, (int)((float *)c)[at], (int)want);
                 continue;
             }
-            const int want = j < p->n ? expected(sum[i * p->n + j] + bias[j], scale[j], &p->to) : CANARY;
+            int want = j < p->n ? expected(sum[i * p->n + j] + bias[j], scale[j], &p->to) : CANARY;
+            if (p->joins && j < p->n) want = joined(want, residual[at], &sum_of);
             if (c[at] != want) wrong = complain(r, p, i, j, c[at], want);
         }
-    free(rows_of), free(sum), free(bias), free(scale), free(c), free(untouched);
+    free(rows_of), free(sum), free(bias), free(scale), free(c), free(untouched), unmap(residual, past);
     return wrong;
 }
 
@@ -165,7 +180,7 @@ static int solve(const row *r, const problem *p) {
                 if (depthwise)
                     ((int16_t *)b)[(j / r->nr * p->taps + t) * r->nr + j % r->nr] = (int16_t)w;
                 else
-                    b[(t * k + at) * r->nr + j * together + x - at] = (int8_t)w;
+                    b[(j / r->nr * p->taps * k + t * k + at) * r->nr + j % r->nr * together + x - at] = (int8_t)w;
             }
     }
     int wrong = 0;
@@ -182,12 +197,18 @@ static int check_gemm(const row *r) {
     for (int n = 1; n <= r->nr; n++)
         for (int count = 1; count <= 2 * r->mr + 1; count++) {
             const int64_t k = step * random_to(1, 24);
-            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, count % 4 == 0, {-100, 90, random_to(-28, 37)}, 0});
-            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, 0, {-100, n % 2 ? INFINITY : 50, 0}, 1});
+            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, count % 4 == 0, {-100, 90, random_to(-28, 37)}, 0, 0});
+            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, 0, {-100, n % 2 ? INFINITY : 50, 0}, 1, 0});
+        }
+    for (int n = 1; r->flags & PA_JOINS && n <= 3 * r->nr + 1; n++) /* and of more than one panel */
+        for (int kind = 0; kind < 6; kind++) {
+            const int count = 1 + (n + kind) % (2 * r->mr + 1), zero = random_to(-28, 37);
+            const float most = kind % 3 == 1 ? INFINITY : 90;
+            wrong += solve(r, &(problem){2, count, n, step * (1 + n % 5), kind == 5, {-100, most, zero}, kind % 3 == 1, kind % 3 == 2});
         }
     for (int64_t k = step; k <= 24 * step; k += step)
-        wrong += solve(r, &(problem){2, r->mr, r->nr, k, 1, {-255, 0, 127}, 0});
-    return wrong + solve(r, &(problem){1, r->mr, r->nr, 65536, 1, {-128, 127, 0}, 0});
+        wrong += solve(r, &(problem){2, r->mr, r->nr, k, 1, {-255, 0, 127}, 0, 0});
+    return wrong + solve(r, &(problem){1, r->mr, r->nr, 65536, 1, {-128, 127, 0}, 0, 0});
 }
 
 static int check_depthwise(const row *r) {
@@ -195,7 +216,7 @@ static int check_depthwise(const row *r) {
     for (int n = 1; n <= 3 * r->nr + 1; n++)
         for (int count = 1; count <= 2 * r->mr + 1; count++) {
             const int taps = random_to(1, MOST_TAPS);
-            wrong += solve(r, &(problem){taps, count, n, 1, count % 4 == 0, {-100, 90, random_to(-28, 37)}, 0});
+            wrong += solve(r, &(problem){taps, count, n, 1, count % 4 == 0, {-100, 90, random_to(-28, 37)}, 0, 0});
         }
     return wrong;
 }

@@ -16,16 +16,25 @@ typedef struct pa_requantize {
     int32_t zero;
 } pa_requantize;
 
-/* Indirect GEMM of integers on one panel, by tiles of at most MR rows x NR columns, MR and NR being the row's of kernels.inc:
+/* Sums and products of integers of different scales, b_step 0 or 1:
+ *   add  out[i] = requantize((a[i] - a_zero) * a_factor + (b[i * b_step] - b_zero) * b_factor), without bias and scale
+ *   mul  out[i] = requantize((a[i] - a_zero) * (b[i * b_step] - b_zero) * a_factor), likewise */
+typedef struct pa_binary_s8_args {
+    int32_t a_zero, b_zero;
+    float a_factor, b_factor;
+    pa_requantize to;
+} pa_binary_s8_args;
+/* Indirect GEMM of integers, by tiles of at most MR rows x NR columns, MR and NR being the row's of kernels.inc:
  *   C[i][j] = requantize(sum_t sum_k A[t * MR + i][k] * B[t][k][j], bias[j], scale[j])
- * for every row i of a tile, and j < n (1 <= n <= NR). With `float_dst` C is of floats, which are neither rounded nor moved by
+ * for every row i of a tile, and j < n: on one panel (1 <= n <= NR), on aarch64 on any number of them, one behind the other.
+ * With `r`, which only kernels with PA_JOINS take, C[i][j] is the add by `sum` of that and R[i][j]. With `float_dst` C is of floats, which are neither rounded nor moved by
  * the zero point: clamp((sum + bias) * scale, lo, hi), of any bounds, infinite ones too.
  *   a      per tile, a_step pointers apart: taps * MR row pointers, of any alignment; entries beyond the tile's rows are never
  *          read. Of each row k bytes are read: what is beyond the elements meets weights of 0. Kernels with
  *          PA_UNSIGNED_A take the bytes for unsigned ones
- *   b      packed panel, 64-byte aligned: [tap][k / KR][NR][KR]. Kernels with PA_NARROW_WEIGHTS want -127 .. 127;
+ *   b      packed panels, 64-byte aligned, of each: [tap][k / KR][NR][KR]. Kernels with PA_NARROW_WEIGHTS want -127 .. 127;
  *          all others take -128 too
- *   bias, scale   NR each, 64-byte aligned; scale is finite and above 0
+ *   bias, scale   of each panel NR, 64-byte aligned; scale is finite and above 0
  * KR is the row's of kernels.inc: 4, 8 or 16. k is a multiple of it; where it is 16, of 8: then the last eight lie together,
  * behind the blocks of 16. */
 typedef struct pa_gemm_s8_args {
@@ -40,6 +49,9 @@ typedef struct pa_gemm_s8_args {
     void *c;          /* int8_t; float with `float_dst` */
     int64_t c_stride; /* in elements */
     int32_t float_dst;
+    const int8_t *r; /* NULL: none; r_stride is 0 then */
+    int64_t r_stride;
+    pa_binary_s8_args sum;
 } pa_gemm_s8_args;
 typedef void (*pa_gemm_s8_fn)(const pa_gemm_s8_args *);
 
@@ -124,14 +136,7 @@ typedef void (*pa_unsign_s8_fn)(int64_t rows, int64_t n, int64_t stride, const i
 typedef void (*pa_lut_s8_fn)(int64_t rows, int64_t n, int64_t stride, const int8_t *x, int8_t *out,
                                const int8_t *table);
 
-/* Sums and products of integers of different scales, b_step 0 or 1; out may be a or b:
- *   add  out[i] = requantize((a[i] - a_zero) * a_factor + (b[i * b_step] - b_zero) * b_factor), without bias and scale
- *   mul  out[i] = requantize((a[i] - a_zero) * (b[i * b_step] - b_zero) * a_factor), likewise */
-typedef struct pa_binary_s8_args {
-    int32_t a_zero, b_zero;
-    float a_factor, b_factor;
-    pa_requantize to;
-} pa_binary_s8_args;
+/* Sums and products of integers by pa_binary_s8_args, b_step 0 or 1; out may be a or b. */
 typedef void (*pa_add_s8_fn)(int64_t n, const int8_t *a, const int8_t *b, int b_step, int8_t *out,
                              const pa_binary_s8_args *args);
 typedef pa_add_s8_fn pa_mul_s8_fn;

@@ -59,6 +59,8 @@ static void conv_pieces(const void *arg, int64_t first, int64_t end, int thread)
     else
         point(p, src, t.row0, &tiling, pointers);
     const int8_t *const *a = (const void *)pointers;
+    const int8_t *residual = ctx->residual ? (const int8_t *)ctx->residual + t.row0 * p->residual.stride + t.channel : NULL;
+    const int joins = p->kernel->flags & PA_JOINS && op->epilogue.add && !op->epilogue.lut;
     if (op->depthwise) {
         PA_FUNCTION(depthwise, s8, p->kernel)(&(pa_depthwise_s8_args){
             .n = (int32_t)t.columns, .taps = taps, .tiling = tiling, .a_step = a_step, .a = a, .b = weight, .bias = bias,
@@ -67,10 +69,10 @@ static void conv_pieces(const void *arg, int64_t first, int64_t end, int thread)
         const pa_panels panels = {.kernel = p->kernel, .columns = t.columns, .b_step = panel_bytes(op), .bias_step = nr};
         pa_gemm_s8_panels(&panels, &(pa_gemm_s8_args){
             .taps = taps, .tiling = tiling, .k = depth_of(p), .a_step = a_step, .a = a, .b = weight, .bias = bias,
-            .scale = op->scale + channel, .to = op->to, .c = c, .c_stride = p->dst.stride, .float_dst = op->float_dst});
+            .scale = op->scale + channel, .to = op->to, .c = c, .c_stride = p->dst.stride, .float_dst = op->float_dst,
+            .r = joins ? residual : NULL, .r_stride = joins ? p->residual.stride : 0, .sum = op->epilogue.sum});
     }
-    const int8_t *residual = ctx->residual ? (const int8_t *)ctx->residual + t.row0 * p->residual.stride + t.channel : NULL;
-    pa_epilogue_s8_run(&op->epilogue, t.rows, t.columns, (int8_t *)c, p->dst.stride, residual);
+    if (!joins) pa_epilogue_s8_run(&op->epilogue, t.rows, t.columns, (int8_t *)c, p->dst.stride, residual);
 }
 
 void pa_conv_s8_plan(pa_conv_s8_op *op, int threads) {

@@ -16,17 +16,17 @@
 typedef struct cut {
     int64_t line;   /* of a cache line: blocks of k are whole ones */
     int64_t l1_a;   /* of tiles that stay in L1 while panels pass by, beside one of B and lines of C */
+    int64_t l1_b;   /* of panels that a tile meets in one call, so that lines of C are written whole; one at least */
     int64_t l2_b;   /* of panels that stay in L2 meanwhile */
-    int64_t tiles;  /* in L1 at most: lines of C, often a power of two apart, share few sets of the cache */
     int64_t panels; /* whose sums are made whole before those of the next */
 } cut;
 #define ALL ((int64_t)1 << 30)
 #ifdef __aarch64__ /* two Cortex-A53 of an A311D share an L2 of 256 KB */
-static const cut f32_cut = {16, 18 << 8, 16 << 10, ALL, ALL}, s8_cut = {1, 20 << 10, 64 << 10, 6, ALL};
+static const cut f32_cut = {16, 18 << 8, 1, 16 << 10, ALL}, s8_cut = {1, 20 << 10, 4 << 10, 64 << 10, ALL};
 #else
-static const cut f32_cut = {16, ALL, ALL, ALL, ALL}, s8_cut = {1, ALL, ALL, ALL, ALL};
+static const cut f32_cut = {16, ALL, 1, ALL, ALL}, s8_cut = {1, ALL, 1, ALL, ALL};
 #endif
-static const cut f16_cut = {32, 8 << 10, ALL, ALL, PA_F16_PANELS};
+static const cut f16_cut = {32, 8 << 10, 1, ALL, PA_F16_PANELS};
 
 /* What one call of a micro-kernel does: taps, k and tiles from the first ones on, of one panel. */
 typedef struct block {
@@ -43,16 +43,20 @@ typedef void (*call_fn)(const pa_panels *p, const void *all, const block *s);
 PA_INLINE void add_block(const pa_panels *p, const cut *c, const void *all, const pa_tiling *tiling, block s, int64_t end,
                          int64_t next, call_fn call) {
     const int64_t nr = p->kernel->nr, k = s.taps * s.k, first = s.b - s.panel * p->b_step;
-    const int64_t panels = max64(c->l2_b / (k * nr), 1), tiles = max64(min64(c->l1_a / (k * p->kernel->mr), c->tiles), 1);
+    const int64_t panels = min64(max64(c->l2_b / (k * nr), 1), end - s.panel);
+    const int stays = c->l1_b > 1 && panels * k * nr <= c->l1_a; /* the panels do, and tiles pass by */
+    const int64_t tiles = stays ? ALL : max64(c->l1_a / (k * p->kernel->mr), 1);
+    const int64_t together = stays ? panels : max64(c->l1_b / (k * nr), 1);
     for (int64_t panel0 = s.panel; panel0 < end; panel0 += panels) {
         for (s.tile = 0; s.tile < tiling->tiles; s.tile += tiles) {
             s.row = pa_rows_before(tiling, s.tile);
             s.tiling = pa_tiling_part(tiling, s.tile, tiles);
-            for (s.panel = panel0; s.panel < min64(panel0 + panels, end); s.panel++) {
+            for (s.panel = panel0; s.panel < min64(panel0 + panels, end); s.panel += together) {
+                const int64_t past = min64(s.panel + together, min64(panel0 + panels, end));
                 s.column = s.panel * nr;
-                s.n = (int32_t)min64(nr, p->columns - s.column);
+                s.n = (int32_t)(min64(past * nr, p->columns) - s.column);
                 s.b = first + s.panel * p->b_step;
-                s.next = s.panel + 1 < end ? s.b + p->b_step : next;
+                s.next = past < end ? first + past * p->b_step : next;
                 call(p, all, &s);
             }
         }
@@ -133,6 +137,7 @@ static void call_s8(const pa_panels *p, const void *args, const block *s) {
     g.b += s->b;
     g.bias += s->panel * p->bias_step, g.scale += s->panel * p->bias_step;
     g.c = (char *)g.c + (s->row * g.c_stride + s->column) * (g.float_dst ? (int64_t)sizeof(float) : 1);
+    if (g.r) g.r += s->row * g.r_stride + s->column;
     PA_FUNCTION(gemm, s8, p->kernel)(&g);
 }
 

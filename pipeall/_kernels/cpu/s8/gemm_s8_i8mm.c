@@ -34,14 +34,15 @@ TARGET PA_INLINE void add(int32x4_t sum[MR / 2][PAIRS], const int8x16_t *pairs, 
     }
 }
 
-TARGET PA_INLINE void sums(const pa_gemm_s8_args *g, const int8_t *const *rows, int32x4_t *out, const int m) {
+TARGET PA_INLINE void sums(const pa_gemm_s8_args *g, const int8_t *const *rows, const int8_t *b, const int32_t *biases,
+                           int32x4_t *out, const int m) {
     enum { BLOCK = 8 * NR };
-    const int8_t *b = g->b, *const end = b + g->taps * g->k * NR;
+    const int8_t *const end = b + g->taps * g->k * NR;
     int32x4_t sum[MR / 2][PAIRS];
     int8x16_t loaded[LOADED];
     PA_UNROLL
     for (int j = 0; j < PAIRS; j++) {
-        const int32x2_t bias = vld1_s32(g->bias + 2 * j);
+        const int32x2_t bias = vld1_s32(biases + 2 * j);
         PA_UNROLL
         for (int i = 0; 2 * i < m; i++) sum[i][j] = vcombine_s32(bias, bias);
     }
@@ -86,6 +87,9 @@ TARGET PA_INLINE void sums(const pa_gemm_s8_args *g, const int8_t *const *rows, 
         out[v] = vreinterpretq_s32_s64(v / 4 % 2 ? vzip2q_s64(left, right) : vzip1q_s64(left, right));
     }
 }
+
+TARGET PA_INLINE int32x4_t total(const int32x4_t *sum, int i) { return sum[i]; }
+enum { KEPT = 0 };
 
 #include "gemm_s8_neon.inc"
 #endif

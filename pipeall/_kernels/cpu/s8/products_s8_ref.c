@@ -20,7 +20,7 @@ void pa_gemm_s8_ref_4x8(const pa_gemm_s8_args *g) {
     for (int64_t tile = 0, row = 0; tile < g->tiling.tiles; tile++, rows += g->a_step) {
         for (int i = 0; i < pa_tile_rows(&g->tiling, tile); i++, row++) {
             for (int j = 0; j < g->n; j++) {
-                const int8_t *b = g->b + j * DEPTH;
+                const int8_t *b = g->b + j / NR * NR * g->taps * g->k + j % NR * DEPTH;
                 int32_t sum = g->bias[j];
                 for (int t = 0; t < g->taps; t++) {
                     const int8_t *a = rows[t * MR + i];
