@@ -15,18 +15,19 @@
 /* How the loops of an element type are cut; numbers of elements, but tiles and panels. */
 typedef struct cut {
     int64_t line;   /* of a cache line: blocks of k are whole ones */
-    int64_t l1_a;   /* of tiles that stay in L1 while panels pass by, beside one of B and lines of C */
-    int64_t l1_b;   /* of panels that a tile meets in one call, so that lines of C are written whole; one at least */
+    int64_t l1_a;   /* of tiles that stay in L1 while panels pass by, beside those and lines of C */
+    int64_t l1_b;   /* of panels that stay there instead, where they are a line of C wide; a quarter of it passes at a time */
     int64_t l2_b;   /* of panels that stay in L2 meanwhile */
     int64_t panels; /* whose sums are made whole before those of the next */
 } cut;
 #define ALL ((int64_t)1 << 30)
+enum { LINE_OF_C = 64 /* columns of integers */ };
 #ifdef __aarch64__ /* two Cortex-A53 of an A311D share an L2 of 256 KB */
-static const cut f32_cut = {16, 18 << 8, 1, 16 << 10, ALL}, s8_cut = {1, 20 << 10, 4 << 10, 64 << 10, ALL};
+static const cut f32_cut = {16, 18 << 8, 0, 16 << 10, ALL}, s8_cut = {1, 16 << 10, 16 << 10, 64 << 10, ALL};
 #else
-static const cut f32_cut = {16, ALL, 1, ALL, ALL}, s8_cut = {1, ALL, 1, ALL, ALL};
+static const cut f32_cut = {16, ALL, 0, ALL, ALL}, s8_cut = {1, ALL, 0, ALL, ALL};
 #endif
-static const cut f16_cut = {32, 8 << 10, 1, ALL, PA_F16_PANELS};
+static const cut f16_cut = {32, 8 << 10, 0, ALL, PA_F16_PANELS};
 
 /* What one call of a micro-kernel does: taps, k and tiles from the first ones on, of one panel. */
 typedef struct block {
@@ -43,10 +44,10 @@ typedef void (*call_fn)(const pa_panels *p, const void *all, const block *s);
 PA_INLINE void add_block(const pa_panels *p, const cut *c, const void *all, const pa_tiling *tiling, block s, int64_t end,
                          int64_t next, call_fn call) {
     const int64_t nr = p->kernel->nr, k = s.taps * s.k, first = s.b - s.panel * p->b_step;
-    const int64_t panels = min64(max64(c->l2_b / (k * nr), 1), end - s.panel);
-    const int stays = c->l1_b > 1 && panels * k * nr <= c->l1_a; /* the panels do, and tiles pass by */
-    const int64_t tiles = stays ? ALL : max64(c->l1_a / (k * p->kernel->mr), 1);
-    const int64_t together = stays ? panels : max64(c->l1_b / (k * nr), 1);
+    const int64_t fit = max64(min64(c->l1_b / (k * nr), end - s.panel), 0); /* panels */
+    const int stay = fit * nr >= min64(LINE_OF_C, p->columns - s.panel * nr); /* these do, and tiles pass by */
+    const int64_t tiles = stay ? ALL : max64(c->l1_a / (k * p->kernel->mr), 1);
+    const int64_t panels = stay ? fit : max64(c->l2_b / (k * nr), 1), together = stay ? fit : max64(fit / 4, 1);
     for (int64_t panel0 = s.panel; panel0 < end; panel0 += panels) {
         for (s.tile = 0; s.tile < tiling->tiles; s.tile += tiles) {
             s.row = pa_rows_before(tiling, s.tile);
