@@ -6,6 +6,12 @@
  * from L2 costs a Cortex-A73 about 15 cycles, as much as the multiply-adds of one k: MobileNet takes 97 in place of 111 ms
  * (modelled). x86 cores have more L2 bandwidth, and a larger KC: there all tiles go through one panel before the next.
  *
+ * Integers have longer k in as many bytes. Where panels of 64 columns fit, they stay, and all tiles pass by: a line of C is
+ * written at once, and one of a residual read at once. Elsewhere lines of C are halfway written while others are, often a power
+ * of two apart, so that they share few sets of the cache: half of it is left to them. Modelled on a Cortex-A73, ms of 1x1
+ * layers of ResNet-50, against six tiles that stay for one panel at a time: 64 channels to 256 with a residual 6.1 in place of
+ * 7.0 (with the add in registers), 256 to 64 3.85 in place of 4.07, 256 to 1024 with a residual 4.2 in place of 4.5.
+ *
  * Sums of halves lie beside the output while they are not whole. They are of a few panels only, and stay in L1 or L2.
  */
 #include "gemm.h"
