@@ -10,9 +10,9 @@
  * The T are made once, with the weights. Most sums of products cost nothing: a micro-kernel adds what another product was
  * to its own, as it does with a residual. Row i of the upper half always goes with row i of the lower half, so that a
  * result does not depend on the chunk it is in: a chunk is some such pairs and all columns, and keeps its sums in scratch,
- * with the quarters of A that are multiplied as they are: channels that are a power of two apart would share few sets of
- * a cache. An odd row out goes with zeros. A residual is added by the pass that joins the sums, but for C12 and C21 to
- * what the last products are added to.
+ * with the quarters of A that are multiplied as they are, so that all products have one list of rows. An odd row out goes
+ * with zeros. A residual is added by the pass that joins the sums, but for C12 and C21 to what the last products are added
+ * to.
  *
  * Of halves the S are PA_F16_STRASSEN as large, so that they do not overflow, and what multiplies them as much larger.
  */
