@@ -19,7 +19,7 @@ BOARDS = tuple(fit_prices.BOARDS)
 # precision -> networks at least that are left out in turn
 LEFT_OUT = {"": 14, "fp16": 9, "bf16": 3, "int8": 9}
 # (core, precision) -> ms of ResNet-50 on one core, and how far off its price may be
-WHOLE_FRAMES = {("rpi5", "fp16"): (87.5, 0.05), ("rk3588-little", "fp16"): (264.9, 0.10)}
+WHOLE_FRAMES = {("rpi5", "fp16"): (87.5, 0.05), ("rk3588-little", "fp16"): (265.3, 0.10)}
 # ncnn's benchmark/README.md, ms with all cores of the cluster: true float32 on these (an A76 computes there in halves)
 NCNN = {
     ("a311d", "big"): {"alexnet": 60.7, "googlenet": 82.2, "mobilenet": 43.0},
