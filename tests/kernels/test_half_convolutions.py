@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from kernel_runs import GAP, GUARD, run_step, supported_isas
 from strassen_reference import strassen
-from winograd_reference import convolve, in_phases, matrices
+from winograd_reference import in_phases, in_remainders
 
 from pipeall._kernels.cpu.algorithms import GEMM, HALF_MAX, HALF_SUM, STRASSEN, STRASSEN_WEIGHTS, Algorithm, candidates
 from pipeall._kernels.cpu.table import ROWS, choose
@@ -129,8 +129,7 @@ def test_real_numbers(size, way, isa, core):
     else:
         planes, filters = np.abs(x.astype(np.float64)).transpose(2, 0, 1), np.abs(weight.astype(np.float64))
         planes, filters, pads = in_phases(planes, filters, step.params["strides"][0], step.params["pads"])
-        sides = [np.abs(matrix) for matrix in matrices(filters.shape[2], way.m)]
-        sizes = convolve(planes, filters, pads, size[2], *sides).transpose(1, 2, 0) + np.abs(bias)
+        sizes = in_remainders(planes, filters, pads, size[2], size[6], way.m).transpose(1, 2, 0) + np.abs(bias)
         sums, transforms = filters.shape[1], 2 * ROUNDINGS[way.m + filters.shape[2] - 1]
     # a weight and the bias are rounded, each step of both dimensions' transforms, a block's sums of products, the sums
     # of blocks, and what adds the bias

@@ -22,7 +22,7 @@ KERNELS = {  # name -> (algorithm, kernel, groups, channels of input and output)
     "pointwise": (GEMM, 1, 1, 40, 70),
     "winograd4": (Algorithm("winograd", 4), 3, 1, 9, 37),
     "winograd2": (Algorithm("winograd", 2), 3, 1, 9, 20),
-    "gaps": (Algorithm("winograd", 4), 3, 1, 9, 37),
+    "gaps": (Algorithm("winograd", 4), 3, 1, 12, 37),
     "direct": (DIRECT, 3, 5, 15, 20),
     "depthwise": (None, 3, 43, 43, 43),
     "strassen": (STRASSEN, 1, 1, 8, 128),

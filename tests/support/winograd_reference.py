@@ -78,7 +78,7 @@ def in_phases(x, weight, stride, pads):
     )
 
 
-def _in_remainders(x, weight, pads, groups, apart, m):
+def in_remainders(x, weight, pads, groups, apart, m):
     """The convolution of magnitudes whose taps are ``apart``: one without gaps for each remainder."""
     r = weight.shape[2]
     whole = np.pad(x, ((0, 0), pads[0::2], pads[1::2]))
@@ -102,5 +102,5 @@ def winograd_bound(graph, inputs, m):
     x, weight, pads = in_phases(x[0], weight, node.attrs["strides"][0], node.attrs["pads"])
     groups, r = node.attrs["groups"], weight.shape[2]
     rest = bias[:, None, None] + sum(value[0] for value in residual)
-    total = _in_remainders(x, weight, pads, groups, node.attrs["dilations"][0], m) + rest
+    total = in_remainders(x, weight, pads, groups, node.attrs["dilations"][0], m) + rest
     return ((1 + U) ** roundings(m + r - 1, r, weight.shape[1]) - 1) * total[None]

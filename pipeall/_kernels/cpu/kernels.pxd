@@ -189,6 +189,8 @@ cdef extern from "drivers/conv.h" nogil:
         const pa_kernel_row *input
         const pa_kernel_row *transform
         const pa_kernel_row *output
+        const pa_kernel_row *products
+        const pa_kernel_row *columns
         pa_winograd_s8 s8
         int32_t lazy
         const void *transformed

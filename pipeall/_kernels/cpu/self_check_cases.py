@@ -297,11 +297,14 @@ def depthwise_halves(steps):
     conv(steps, steps.whole(5, 9, 15, dtype="float16"), 20, 3, groups=5, algorithm=DIRECT, most=2)
 
 
-@case("silu", "depthwise", "winograd_input", "winograd_output", "gemm", type_="f16", within=TRANSFORMED_HALVES)
+WINOGRADS = ("winograd_input", "winograd_output", "winograd_products", "winograd_columns")
+
+
+@case("silu", "depthwise", "gemm", *WINOGRADS, type_="f16", within=TRANSFORMED_HALVES)
 def rounded_halves(steps):
     conv(steps, steps.whole(3, 7, 37, most=1, dtype="float16"), 37, 3, groups=37, silu=True, most=1)
-    for kernel, m in ((3, 2), (3, 4), (5, 2), (4, 3), (2, 5)):
-        x = steps.whole(7, 9, 5, most=1, dtype="float16")
+    for kernel, m, channels in ((3, 2, 5), (3, 4, 5), (3, 4, 12), (5, 2, 12), (4, 3, 5), (2, 5, 8)):
+        x = steps.whole(7, 9, channels, most=1, dtype="float16")
         conv(steps, x, 37, kernel, algorithm=Algorithm("winograd", m), most=1)
 
 

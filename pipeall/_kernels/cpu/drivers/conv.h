@@ -134,6 +134,7 @@ typedef struct pa_winograd_op {
     int32_t stride;  /* above 1: s x s pixels of conv.src are one of s * s times the channels, their phases (space_to_depth.py),
                         of which kh and kw are taps */
     const pa_kernel_row *input, *transform, *output;
+    const pa_kernel_row *products, *columns; /* of halves and n = 6, in place of GEMM and output: else NULL */
     pa_winograd_s8 s8;
     int32_t lazy;            /* weights are transformed anew in every frame */
     const void *transformed; /* else what pa_winograd_transform made of them */
@@ -144,6 +145,7 @@ typedef struct pa_winograd_op {
     int64_t block, split; /* tiles transformed at a time; of them, tiles of a chunk */
     int64_t panel_block;  /* panels of a chunk */
     int32_t by_panels;    /* as of pa_conv_op */
+    int32_t by_rows;      /* products and columns compute it: the k of all blocks are as these want them */
     int64_t scratch_floats; /* per thread */
 } pa_winograd_op;
 

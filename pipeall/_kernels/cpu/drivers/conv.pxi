@@ -191,6 +191,8 @@ cdef int add_winograd(CpuProgram self, step, algorithm) except -1:
     op.transform = self.row_of(step, "winograd_weight", "f32")
     op.input = self.row_of(step, "winograd_input", "f16" if halves else "f32")
     op.output = self.row_of(step, "winograd_output", "f16" if halves else "f32")
+    if halves and op.n == 6:
+        op.products, op.columns = self.row_of(step, "winograd_products", "f16"), self.row_of(step, "winograd_columns", "f16")
     weights = use_weights(self, step, shaped, &op.conv, algorithm)
     op.lazy = algorithm.lazy
     pa_winograd_plan(op, self.threads)

@@ -12,7 +12,8 @@
  * pixels as far apart. They are read where they lie in the input, or, at its border, in a copy of what is under the tile with
  * zeros around it.
  *
- * Of halves all that is transformed, and the sums, are halves too.
+ * Of halves all that is transformed, and the sums, are halves too. Rows of 6 points are transformed in the registers of the
+ * kernel that makes their sums, so that M is [row of points][pixel of a row of the tile][tile][channel].
  *
  * Integers become floats, and floats integers, a tile at a time, in the thread's scratch: beside them it stays in L1.
  */
@@ -23,6 +24,7 @@
 
 enum {
     KC = 256,             /* channels of a block of k at most: 256 x 16 floats = 16 KB of B beside the rows of A in L1 */
+    ROWS_KC = 64,         /* of rows of points on in-order cores, whose L1 has 32 KB: 6 x 64 x 16 halves of B are 12 */
     LAZY_KC = 64,         /* the same where weights are transformed in the frame: n * n such blocks in L2 */
     BLOCK_BYTES = 512 << 10, /* of a group's transformed input, per thread */
     SUMS_BYTES = 512 << 10,  /* of the GEMMs' results of a chunk, per thread */
@@ -108,6 +110,33 @@ static void multiply(const context *ctx, int64_t group, int64_t part, int64_t pa
     }
 }
 
+/* The same by rows of points: a row of B of a panel stays in L1. */
+static void multiply_by_rows(const context *ctx, int64_t group, int64_t part, int64_t panel0, int64_t panels, int64_t tile0,
+                             int64_t tiles, uint16_t *m) {
+    const pa_winograd_op *op = ctx->op;
+    const int64_t nr = op->conv.kernel->nr, k = min64(op->kc, channels_of(op) - part * op->kc);
+    const int64_t b_step = channels_of(op) * points_of(op) * nr, b_row = 6 * k * nr;
+    const uint16_t *b = (const uint16_t *)op->transformed + (group * panels_of(op) + panel0) * b_step + part * op->kc * points_of(op) * nr;
+    const uint16_t *a = (const uint16_t *)ctx->input + (group * op->k_blocks + part) * points_of(op) * input_stride(op) + tile0 * op->kc;
+    for (int row = 0; row < 6; row++, a += 6 * input_stride(op), b += b_row, m += op->m * m_stride(op)) {
+        for (int64_t panel = 0; panel < panels; panel++)
+            PA_FUNCTION(winograd_products, f16, op->products)(&(pa_winograd_products_args){
+                .m = op->m,
+                .first = part == 0,
+                .tiles = tiles,
+                .k = k,
+                .a = a,
+                .a_tile = op->kc,
+                .a_point = input_stride(op),
+                .b = b + panel * b_step,
+                .next = panel + 1 < panels ? b + (panel + 1) * b_step : row < 5 ? b + b_row : b,
+                .out = m + panel * nr,
+                .out_stride = m_stride(op),
+                .out_tile = op->panel_block * nr,
+            });
+    }
+}
+
 /* The tile at `pixel` of the output, as integers with what follows the convolution. */
 static void store_integers(const context *ctx, const pa_winograd_output_args *tile, int64_t pixel, int64_t channel) {
     const pa_conv_op *p = &ctx->op->conv;
@@ -145,9 +174,13 @@ static void output_pieces(const void *arg, int64_t first, int64_t end, int threa
     char *dst = pa_view_at(&p->dst, ctx->bases, bytes), *r = pa_view_at(&p->residual, ctx->bases, bytes);
     void *pointers = m + staged_at(op) + round_up(staged_floats(op), 2);
     const pa_tiling tiling = pa_tiling_of(tiles, p->kernel->mr);
-    pa_point_rows(pointers, &tiling, p->kernel->mr, ctx->input, op->kc * bytes);
-    for (int64_t part = 0; part < op->k_blocks; part++)
-        multiply(ctx, group, part, panel0, panels, tile0, &tiling, m, pointers);
+    if (!op->by_rows) pa_point_rows(pointers, &tiling, p->kernel->mr, ctx->input, op->kc * bytes);
+    for (int64_t part = 0; part < op->k_blocks; part++) {
+        if (op->by_rows)
+            multiply_by_rows(ctx, group, part, panel0, panels, tile0, tiles, (uint16_t *)m);
+        else
+            multiply(ctx, group, part, panel0, panels, tile0, &tiling, m, pointers);
+    }
 
     const int64_t nr = p->kernel->nr, channel = group * columns + panel0 * nr, first_bias = (group * panels_of(op) + panel0) * nr;
     place tile = place_of_tile(op, ctx->tile0 + tile0);
@@ -167,12 +200,17 @@ static void output_pieces(const void *arg, int64_t first, int64_t end, int threa
             .out = float_tile ? (void *)float_tile : dst + (pixel * p->dst.stride + channel) * bytes,
             .out_row = float_tile ? op->m * wide : apart * p->dst.w * p->dst.stride,
             .out_pixel = float_tile ? wide : apart * p->dst.stride,
-            .r = p->has_residual && !p->silu ? r + (pixel * p->residual.stride + channel) * bytes : NULL,
+            .silu = op->by_rows && p->silu,
+            .r = p->has_residual && (op->by_rows || !p->silu) ? r + (pixel * p->residual.stride + channel) * bytes : NULL,
             .r_row = apart * p->dst.w * p->residual.stride,
             .r_pixel = apart * p->residual.stride,
             .lo = p->lo,
             .hi = p->hi,
         };
+        if (op->by_rows) {
+            PA_FUNCTION(winograd_columns, f16, op->columns)(&args);
+            continue;
+        }
         PA_FUNCTION(winograd_output, f32, op->output)(&args);
         if (float_tile) store_integers(ctx, &args, pixel, channel);
         for (int64_t i = 0, at = pixel; p->silu && i < args.height; i++, at += apart * p->dst.w)
@@ -185,7 +223,8 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
     const pa_conv_op *p = &op->conv;
     op->tiles_y = p->dilation_y * (int32_t)ceil_div(ceil_div(p->dst.h, p->dilation_y), op->m);
     op->tiles_x = p->dilation_x * (int32_t)ceil_div(ceil_div(p->dst.w, p->dilation_x), op->m);
-    const int64_t most = is_f16(op) ? PA_F16_BLOCK : op->lazy ? LAZY_KC : KC;
+    const int in_order = op->products && strcmp(op->products->core, "in-order") == 0;
+    const int64_t most = in_order ? ROWS_KC : is_f16(op) ? PA_F16_BLOCK : op->lazy ? LAZY_KC : KC;
     op->k_blocks = (int32_t)ceil_div(channels_of(op), most);
     op->kc = round_up(ceil_div(channels_of(op), op->k_blocks), PA_LANES_MAX);
     op->k_blocks = (int32_t)ceil_div(channels_of(op), op->kc);
@@ -197,6 +236,9 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
         op->kc = phase_channels(op) / parts;
         op->k_blocks = (int32_t)(channels_of(op) / op->kc);
     }
+
+    const int64_t last = channels_of(op) - (op->k_blocks - 1) * op->kc;
+    op->by_rows = op->products && last % 4 == 0 && last >= 8;
 
     const int64_t tiles = tiles_of(op), tile_bytes = points_of(op) * channels_of(op) * (int64_t)sizeof(float);
     /* lazy: each block would transform the weights again, and each split */
