@@ -152,7 +152,7 @@ def test_which_are_compared():
     step, _ = step_of((128, 128, 1, (28, 28), (1, 1, 1, 1)), 3)
     assert set(candidates(step)) == {
         GEMM,
-        *(Algorithm("winograd", m, lazy) for m in (2, 4, 6) for lazy in (False, True)),
+        *(Algorithm("winograd", m, lazy) for m in (2, 4, 5, 6) for lazy in (False, True)),
     }
     assert modelled(step, 8, "neon", "neon").kind == "winograd"
     assert sensible(step, 8, "neon", "dotprod") == sensible(step, 32, "avx512", "vnni") == (GEMM,)

@@ -10,6 +10,7 @@
 
 #include "_kernels/cpu/simd/half.h"
 #include "_kernels/cpu/kernels_f16.h"
+#include "_kernels/cpu/kernels_strassen.h"
 #include "check.h"
 
 typedef struct row {

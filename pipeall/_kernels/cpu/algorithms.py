@@ -26,6 +26,7 @@ from typing import Literal
 import numpy as np
 
 from ...steps import is_depthwise, item_bytes
+from ..buffers import packable
 from .pack_pixels import LANES, fold, folded
 from .space_to_depth import phased, phases_of
 from .sparse_panels import SPARSE_COLUMNS, kept_rows
@@ -202,7 +203,8 @@ def fits_sparse(step) -> bool:
 
 def kept_weights(step) -> int:
     """Weights of a convolution of 1x1 without the zeros that SPARSE_COLUMNS filters side by side have in common."""
-    starts, _, _ = kept_rows(np.reshape(step.weight, (step.dst.c, step.src[0].c)))
+    shape = (step.dst.c, step.src[0].c)
+    starts, _, _ = kept_rows(packable(step.weight, (*shape, 1, 1), "weight").reshape(shape))
     return int(starts[-1]) * SPARSE_COLUMNS
 
 
