@@ -354,7 +354,7 @@ def test_a_plot_without_matplotlib_names_the_extra(tmp_path):
         (["--components", ""], "got an empty one"),
         (["--components", "B,big"], "expected distinct components"),
         (["--components", "M"], "no component 'mid'"),
-        (["--board", "a311d-armcl", "--components", "N"], "expected big, mid, little, gpu, npu or cpu"),
+        (["--board", "a311d-armcl", "--components", "X"], "expected big, mid, little, gpu, npu or cpu"),
         (["--board", "a311d-armcl", "--components", "M"], "no component 'mid'"),
         (["--board", "raspberry"], "expected one of a311d, a311d-armcl, a311d-ncnn"),
         (["--time-scale", "2"], "expected --board beside it"),
