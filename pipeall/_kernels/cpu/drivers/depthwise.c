@@ -7,7 +7,6 @@
 #include "parallel_for.h"
 
 enum {
-    BAND = 14,             /* output rows of a unit at most */
     RING_BYTES = 32 << 10, /* the ring shares L1 with taps and outputs: a larger one is made of half a block */
 };
 
@@ -80,17 +79,8 @@ void pa_depthwise_plan(pa_depthwise_op *p, int threads) {
     p->vectors = (int32_t)max64(1, PA_DEPTHWISE_BLOCK / (p->slices * p->kernel->nr));
     if (p->vectors * vector_bytes > RING_BYTES) p->vectors = (p->vectors + 1) / 2;
     p->scratch_bytes = round_up(p->vectors * vector_bytes, 64);
-    const pa_product product = {
-        .rows = p->dst.h,
-        .panels = blocks_of(p),
-        .groups = 1,
-        .unit = 1,
-        .most = BAND,
-        .line = 1,
-        .widest = 1,
-        .work = (int64_t)p->dst.w * p->vectors * p->kernel->nr * taps_of(p),
-    };
-    p->band = (int32_t)pa_divide(&product, threads).rows;
+    const int64_t work = (int64_t)p->dst.w * p->vectors * p->kernel->nr * taps_of(p);
+    p->band = pa_band_of(p->dst.h, blocks_of(p), work, threads);
     p->bands = (int32_t)ceil_div(p->dst.h, p->band);
 }
 

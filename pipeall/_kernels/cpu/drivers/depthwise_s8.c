@@ -4,7 +4,6 @@
 #include "parallel_for.h"
 
 enum {
-    BAND = 14,             /* output rows of a unit at most */
     LINE_CHANNELS = 64,    /* of a unit at most: a cache line of each pixel */
     LEAST_CHANNELS = 16,   /* or fewer, */
     RING_BYTES = 32 << 10, /* as many as leave the ring in L1 */
@@ -59,17 +58,8 @@ void pa_depthwise_s8_plan(pa_depthwise_s8_op *p, int threads) {
     p->panels = (int32_t)min64(LINE_CHANNELS / nr, panels_of(p));
     while (p->panels > LEAST_CHANNELS / nr && p->ring_rows * p->panels * row_bytes > RING_BYTES) p->panels = (p->panels + 1) / 2;
     p->scratch_bytes = round_up(p->ring_rows * p->panels * row_bytes, 64);
-    const pa_product product = {
-        .rows = p->dst.h,
-        .panels = blocks_of(p),
-        .groups = 1,
-        .unit = 1,
-        .most = BAND,
-        .line = 1,
-        .widest = 1,
-        .work = (int64_t)p->dst.w * p->panels * nr * w->kh * w->kw,
-    };
-    p->band = (int32_t)pa_divide(&product, threads).rows;
+    const int64_t work = (int64_t)p->dst.w * p->panels * nr * w->kh * w->kw;
+    p->band = pa_band_of(p->dst.h, blocks_of(p), work, threads);
 }
 
 void pa_depthwise_s8_step(const void *op, void *const *bases, void *scratch, pa_team *team) {

@@ -1,4 +1,4 @@
-/* How a GEMM of many rows and panels falls into chunks for a team (conv.c, conv_s8.c, winograd.c).
+/* How a GEMM of many rows and panels falls into chunks for a team (conv.c, conv_s8.c, winograd.c), and a layer into bands.
  *
  * All chunks are alike. There are some for each thread, so that claiming them balances the team, and the threads' shares
  * are equal, or nearly. Chunks that follow each other are one thread's: they have in common what is larger, the weights
@@ -96,6 +96,15 @@ static inline pa_chunk_size pa_divide(const pa_product *p, int threads) {
         if (divide_used(p, other, threads) > divide_used(p, size, threads)) size = other;
     }
     return size;
+}
+
+/* Rows of a band of a depthwise layer, whose chunks are each a band of one of so many blocks of channels. work: products of
+ * a row of a block. */
+static inline int32_t pa_band_of(int64_t rows, int64_t blocks, int64_t work, int threads) {
+    enum { BAND = 14 }; /* rows at most: the first rows of a band are packed again */
+    const pa_product product = {
+        .rows = rows, .panels = blocks, .groups = 1, .unit = 1, .most = BAND, .line = 1, .widest = 1, .work = work};
+    return (int32_t)pa_divide(&product, threads).rows;
 }
 
 /* Where a chunk begins: which block of rows, which group and which of its panels. A piece of a chunk is a panel. */
