@@ -375,6 +375,21 @@ def test_joined_heads_lie_as_they_are_read():
     assert copies_of(net.graph(net.conv(image, 4))) == 3  # of what enters, twice, and of what leaves
 
 
+def test_heads_become_an_image_without_a_copy():
+    """A product of tokens that reshapes and transposes make an image is written as pixels; of a slice there is one copy."""
+    net = Net((1, 12, 4, 5))
+    v = net.op("reshape", net.conv("x0", 12), shape=(1, 2, 6, 20))
+    heads = net.op("slice", v, axis=2, start=2, stop=6)
+    tokens = net.op("transpose", heads, perm=(0, 1, 3, 2))
+    mixed = net.op("transpose", net.op("matmul", net.constant((1, 2, 20, 20)), tokens), perm=(0, 1, 3, 2))
+    images = [net.op("reshape", name, shape=(1, 8, 4, 5)) for name in (mixed, heads)]
+    near = net.op("maxpool", images[1], kernel=(3, 3), strides=(1, 1), pads=(1, 1, 1, 1))
+    graph = net.graph(net.conv(net.op("add", images[0], near), 8))
+    inputs = inputs_of(graph)
+    check_stages([graph], inputs, ops.run_graph(graph, inputs))
+    assert copies_of(graph) == 3  # of what enters and leaves, too
+
+
 def test_steps_of_single_elements_have_long_runs():
     """Pixels of few channels are taken along the image; what lies across is transposed by a copy first."""
     net = Net((1, 85, 9, 9))

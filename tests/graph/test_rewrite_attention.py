@@ -115,6 +115,28 @@ def test_constant_queries_and_values():
     only(net, attend(net, scores, net.constant(SHORT)))
 
 
+@pytest.mark.parametrize("v", [(2, 3, 4, 5), (1, 3, 4, 5)], ids=["", "one v for all"])
+def test_tokens_that_are_columns(v):
+    """v p^T, as of YOLO11 and YOLO26, is the transpose of p v^T: attention, where q, k and v have the same batches."""
+    net = Net(HEADS, SHORT, v)
+    weights = keys(net, net.op("softmax", plain(net), axis=3))
+    ops = ops_of(rewritten(net.graph(net.op("matmul", "x2", weights))))
+    assert ("attention" if v[0] == 2 else "softmax") in ops and ops.endswith("transpose")
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        lambda net: keys(net, net.op("softmax", plain(net), axis=2)),
+        lambda net: net.op("transpose", net.op("softmax", plain(net), axis=3), perm=(1, 0, 3, 2)),
+        lambda net: net.op("softmax", net.op("matmul", "x1", keys(net, "x0")), axis=2),
+    ],
+)
+def test_other_columns_stay(weights):
+    net = Net((3, 3, 7, 4), (3, 3, 5, 4), (3, 3, 4, 5))
+    assert "attention" not in ops_of(rewritten(net.graph(net.op("matmul", "x2", weights(net)))))
+
+
 def plain(net):
     return net.op("matmul", "x0", keys(net, "x1"))
 

@@ -80,7 +80,7 @@ def reshape(to: Lowering, node: Node) -> None:
     shape, at = to.shape(node.output), to.places[name]
     view = reshaped(at, shape)
     if view is None:
-        target = to.target(node, range(len(shape)))
+        target = to.target(node, to.natural(node.output))
         seen = reshaped(target, to.shape(name))
         if seen is not None:
             to.copy(node.name, at, seen)

@@ -43,6 +43,7 @@ from .tiling import Cache, bound, segments
 
 MAX_COPY_DIMS = 6
 FLOATS = ("float32", "float16")
+MOVES = ("reshape", "transpose")  # ops that only look at a tensor in another way
 Emit = Callable[["Lowering", Node], None]  # appends a node's steps
 Writes = Callable[[Node, Strided, bool], bool]  # whether a node can write its output, an image or not, at a place
 
@@ -141,9 +142,29 @@ class Lowering:
         return name in self.producers and self._can_write(self.producers[name], at, name in self._images)
 
     def _place_inputs(self, node: Node) -> None:
+        unplaced = node.op in MOVES and node.output in self._images and node.output not in self.places
+        if unplaced and self._can_become_pixels(node):
+            self.target(node, IMAGE_ORDER)
         for name, at in self._inner_places(node):
             if at is not None and name not in self.places and self._writes(name, at):
                 self.places[name] = at
+
+    def _can_become_pixels(self, node: Node) -> bool:
+        """Whether reshapes and transposes alone lie between what a node computes and this image, which it can write as
+        pixels."""
+        made, at = node, ordered(SLOT_OUT, 0, self.shape(node.output), IMAGE_ORDER, self.type_of(node.output))
+        while at is not None and made.op in MOVES:
+            name = made.inputs[0]
+            if name in self.places or name in self._images or self.only_consumers(name) != (made,):
+                return False
+            at, made = self._seen_before(made, at), self.producers.get(name, node)
+        return at is not None and not has(made.op, Trait.SELECTS) and self._can_write(made, at, False)
+
+    def _seen_before(self, node: Node, at: Strided) -> Strided | None:
+        """Where the input of a reshape or transpose lies if the output lies there; None where no strides say it."""
+        if node.op == "reshape":
+            return reshaped(at, self.shape(node.inputs[0]))
+        return permuted(at, np.argsort(node.attrs["perm"]).tolist())
 
     def _inner_places(self, node: Node) -> Iterator[tuple[str, Strided | None]]:
         """Inputs of a node that only moves elements, and where they would lie if nothing had to move."""
@@ -154,10 +175,8 @@ class Lowering:
                 yield name, cut(self.places[node.output], node.attrs["axis"], start, stop)
         elif node.output in self.places and node.inputs[0] in self.graph.tensors:
             name, at = node.inputs[0], self.places[node.output]
-            if node.op == "reshape":
-                yield name, reshaped(at, self.shape(name))
-            elif node.op == "transpose":
-                yield name, permuted(at, np.argsort(node.attrs["perm"]).tolist())
+            if node.op in MOVES:
+                yield name, self._seen_before(node, at)
             elif name == self.overwrites(node):
                 yield name, at
 

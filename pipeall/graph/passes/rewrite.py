@@ -14,7 +14,7 @@ import numpy as np
 from ..ir import Graph, Node
 from ..ops import OPS, unclamped
 from .editor import GraphEditor
-from .rewrite_attention import fuse_attention
+from .rewrite_attention import fuse_attention, turn_attention
 from .rewrite_division import multiplied
 from .rewrite_linear import fold_normalization, merge_branches
 from .rewrite_movement import join_slices, nest_concat, normalize_as_it_is
@@ -234,6 +234,7 @@ RULES: tuple[Callable[[GraphEditor, Node], bool], ...] = (
     nest_concat,
     fuse_clamp,
     fuse_residual,
+    turn_attention,
     fuse_attention,
     read_what_was_stored,
     store_later,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite, prod
 
 import numpy as np
@@ -46,6 +47,20 @@ def fuse_attention(editor: GraphEditor, node: Node) -> bool:
     return editor.put(
         node, op="attention", inputs=inputs, attrs={"scale": scale * q_factor * k_factor, "causal": False}
     )
+
+
+def turn_attention(editor: GraphEditor, node: Node) -> bool:
+    """Makes v softmax(...)^T, as detectors whose tokens are columns write it, the transpose of softmax(...) v^T."""
+    turned = editor.producer_for_one(node.inputs[1], "transpose") if node.op == "matmul" else None
+    softmax = turned and editor.producer_for_one(turned.inputs[0], "softmax")
+    if softmax is None or softmax.attrs["axis"] != len(turned.attrs["perm"]) - 1:
+        return False
+    if turned.attrs["perm"] != _swapped(turned.attrs["perm"]) or not _is_float(editor, node.inputs[0]):
+        return False
+    inputs = (softmax.output, _transposed(editor, node, node.inputs[0]))
+    product = editor.insert("matmul", f"{node.name}.turned", inputs, node.attrs, node)
+    perm = _swapped(editor.shapes[product])
+    return editor.put(node, op="transpose", inputs=(product,), attrs={"perm": perm})
 
 
 def _fold_factor(editor: GraphEditor, node: Node) -> bool:
@@ -125,7 +140,10 @@ def _transposed(editor: GraphEditor, node: Node, name: str) -> str:
     """A matrix, or several, with rows and columns exchanged: of a computed tensor a view."""
     if name in editor.constants:
         return editor.constant(f"{name}.transposed", editor.constants[name].swapaxes(-1, -2))
-    shape = editor.shapes[name]
-    axes = range(len(shape))
-    perm = (*axes[:-2], axes[-1], axes[-2])
-    return editor.insert("transpose", f"{node.name}.k", (name,), {"perm": perm}, node)
+    return editor.insert("transpose", f"{name}.transposed", (name,), {"perm": _swapped(editor.shapes[name])}, node)
+
+
+def _swapped(axes: Sequence[int]) -> tuple[int, ...]:
+    """The order of so many axes, with the last two exchanged."""
+    *first, rows, columns = range(len(axes))
+    return (*first, columns, rows)
