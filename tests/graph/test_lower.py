@@ -7,8 +7,6 @@ from math import prod
 import numpy as np
 import pytest
 from graphs import ZOO, Net, inputs_of, random_graph, zoo_net
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from step_reference import POINTWISE, Memory, run_steps
 
 from pipeall.errors import ModelError
@@ -17,7 +15,7 @@ from pipeall.graph.cases.op_cases import CASES, case_graph
 from pipeall.graph.ir import Graph, Node
 from pipeall.graph.lower.lower import lower
 from pipeall.graph.lower.strides import merged, place
-from pipeall.graph.memory import APART_BYTES, LINE_BYTES, padded, plan_arena
+from pipeall.graph.memory import APART_BYTES, LINE_BYTES
 from pipeall.graph.partition import split, subgraph
 from pipeall.graph.pointwise import BINARY, UNARY
 from pipeall.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor
@@ -226,31 +224,6 @@ def test_slots_of_neighbours_agree():
     assert first.slot_out == second.slot_in and all(tensor.offset % LINE == 0 for tensor in second.slot_in)
 
 
-@settings(deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(1, 200), st.integers(0, 12), st.integers(0, 4)), max_size=20),
-)
-def test_arena_plan_never_overlaps_what_lives_together(storages):
-    sizes = {number: size for number, (size, _, _) in enumerate(storages)}
-    lifetimes = {number: (first, first + length) for number, (_, first, length) in enumerate(storages)}
-    offsets, total = plan_arena(sizes, lifetimes)
-    for a, start in offsets.items():
-        assert start % LINE == 0 and start + sizes[a] + LINE <= total
-        for b in range(a):
-            together = lifetimes[a][0] <= lifetimes[b][1] and lifetimes[b][0] <= lifetimes[a][1]
-            apart = start + padded(sizes[a]) <= offsets[b] or offsets[b] + padded(sizes[b]) <= start
-            assert apart or not together
-    assert total <= sum(map(padded, sizes.values()))
-
-
-def test_arena_plan_uses_the_smallest_gap():
-    """Storages 1 and 3 leave gaps between those that stay; 5 comes later and fits both."""
-    sizes = {0: 512, 1: 480, 2: 448, 3: 416, 4: 384, 5: 100}
-    lifetimes = {0: (0, 9), 1: (0, 2), 2: (0, 9), 3: (0, 2), 4: (0, 9), 5: (3, 9)}
-    offsets, total = plan_arena(sizes, lifetimes)
-    assert offsets[5] == offsets[3] and total == sum(padded(sizes[number]) for number in range(5))
-
-
 @pytest.mark.parametrize(
     "dims, src, dst, expected",
     [
@@ -376,7 +349,7 @@ def test_joined_heads_lie_as_they_are_read():
 
 
 def test_heads_become_an_image_without_a_copy():
-    """A product of tokens that reshapes and transposes make an image is written as pixels; of a slice there is one copy."""
+    """A product that reshapes and transposes make an image is written as pixels; of a slice there is one copy."""
     net = Net((1, 12, 4, 5))
     v = net.op("reshape", net.conv("x0", 12), shape=(1, 2, 6, 20))
     heads = net.op("slice", v, axis=2, start=2, stop=6)

@@ -47,7 +47,9 @@ def show(outcome: Outcome, asked: Request, board: Board) -> None:
     title = f"{profile.network}: best of {count:,} plans for {asked.goal.objective}{rate}, predicted"
     _show_predicted(title, result.ranked[: asked.top], profile, asked.goal.rate)
     if result.bound_ms:
-        print_text(BOUND.format(stages=asked.stages, fps=1000 / result.bound_ms, gap=1 / (1 - result.gap) - 1))
+        print_text(
+            BOUND.format(stages=asked.stages, fps=1000 / result.bound_ms, gap=max(0.0, 1 / (1 - result.gap) - 1))
+        )
     if result.given_up:
         print_text(SIMPLER.format(first=result.best, share=result.given_up))
     if result.sure is not None:
