@@ -22,6 +22,7 @@ from . import wire as onnx_wire
 from .build import MAX_CONSTANT_ELEMENTS, OnnxNode
 from .inputs import give
 from .prepare import OWN_DOMAINS, checker_context, misfit, opset_in, prepared, read_by, tidy
+from .signatures import fits
 from .source import Source
 from .tensors import package
 
@@ -152,7 +153,8 @@ class ModelReader:
         node = OnnxNode(label, op, tuple(proto.input), outputs, attrs, opset or self.opset)
         early = op in EARLY and node.opset < EARLY[op]
         # the checker does not see what a subgraph reads from outside
-        if own and not has_subgraph(node) and not early and package().defs.has(op):
+        checked = own and not has_subgraph(node) and not early
+        if checked and not fits(proto, node.opset) and package().defs.has(op):
             self._check(node, proto)
         return node
 
