@@ -41,6 +41,11 @@ void pa_epilogue_s8_run(const pa_epilogue_s8 *p, int64_t pixels, int64_t n, int8
         PA_FUNCTION(add, s8, p->add)(n, c, r, 1, c, &p->sum);
 }
 
+/* Bytes of the input under a pixel's window and not under that of the one before it; gathered windows share none. */
+static int64_t apart(const pa_conv_op *p) {
+    return p->tap_rows > 1 ? taps_of(p) * k_of(p) : p->kh * min64(p->kw, p->stride_x) * channels_of(p);
+}
+
 static void conv_pieces(const void *arg, int64_t first, int64_t end, int thread) {
     const context *ctx = arg;
     const pa_conv_s8_op *op = ctx->op;
@@ -66,7 +71,8 @@ static void conv_pieces(const void *arg, int64_t first, int64_t end, int thread)
             .n = (int32_t)t.columns, .taps = taps, .tiling = tiling, .a_step = a_step, .a = a, .b = weight, .bias = bias,
             .scale = op->scale + channel, .to = op->to, .c = (int8_t *)c, .c_stride = p->dst.stride});
     } else {
-        const pa_panels panels = {.kernel = p->kernel, .columns = t.columns, .b_step = panel_bytes(op), .bias_step = nr};
+        const pa_panels panels = {.kernel = p->kernel, .columns = t.columns, .b_step = panel_bytes(op), .bias_step = nr,
+                                  .a_tile = apart(p) * p->kernel->mr};
         pa_gemm_s8_panels(&panels, &(pa_gemm_s8_args){
             .taps = taps, .tiling = tiling, .k = depth_of(p), .a_step = a_step, .a = a, .b = weight, .bias = bias,
             .scale = op->scale + channel, .to = op->to, .c = c, .c_stride = p->dst.stride, .float_dst = op->float_dst,

@@ -12,6 +12,9 @@
  * layers of ResNet-50, against six tiles that stay for one panel at a time: 64 channels to 256 with a residual 6.1 in place of
  * 7.0 (with the add in registers), 256 to 64 3.85 in place of 4.07, 256 to 1024 with a residual 4.2 in place of 4.5.
  *
+ * Windows of neighbouring pixels overlap: a tile of a 3x3 convolution reads a third of what its pointers point to anew, so that
+ * three times as many tiles stay. ms of 256 channels to 256, 3x3 of 14 x 14: Cortex-A73 8.9 in place of 11.4, A55 4.9 of 5.4.
+ *
  * Sums of halves lie beside the output while they are not whole. They are of a few panels only, and stay in L1 or L2.
  */
 #include "gemm.h"
@@ -52,7 +55,8 @@ PA_INLINE void add_block(const pa_panels *p, const cut *c, const void *all, cons
     const int64_t nr = p->kernel->nr, k = s.taps * s.k, first = s.b - s.panel * p->b_step;
     const int64_t fit = max64(min64(c->l1_b / (k * nr), end - s.panel), 0); /* panels */
     const int stay = fit * nr >= min64(LINE_OF_C, p->columns - s.panel * nr); /* these do, and tiles pass by */
-    const int64_t tiles = stay ? ALL : max64(c->l1_a / (k * p->kernel->mr), 1);
+    const int64_t a_tile = p->a_tile ? p->a_tile : k * p->kernel->mr;
+    const int64_t tiles = stay ? ALL : max64(c->l1_a / a_tile, 1);
     const int64_t panels = stay ? fit : max64(c->l2_b / (k * nr), 1), together = stay ? fit : max64(fit / 4, 1);
     for (int64_t panel0 = s.panel; panel0 < end; panel0 += panels) {
         for (s.tile = 0; s.tile < tiling->tiles; s.tile += tiles) {

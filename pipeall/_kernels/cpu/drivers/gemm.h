@@ -14,10 +14,11 @@ static inline void pa_point_rows(void *pointers, const pa_tiling *tiling, int mr
 }
 
 /* The micro-kernel and how panels lie behind each other: `columns` in all, those of B and bias so many elements apart.
- * kc: k of a block of the sum at most; a block is whole taps while they fit, else a part of one tap. 0: there is one block. */
+ * kc: k of a block of the sum at most; a block is whole taps while they fit, else a part of one tap. 0: there is one block.
+ * a_tile: elements of A that a tile reads and the one before it does not; 0: all of its own. */
 typedef struct pa_panels {
     const pa_kernel_row *kernel;
-    int64_t columns, b_step, bias_step, kc;
+    int64_t columns, b_step, bias_step, kc, a_tile;
 } pa_panels;
 
 /* What the micro-kernel does for all panels. `all` is about the first of them, without n; its `next` is read after all the
