@@ -26,12 +26,18 @@ PA_INLINE pa_narrowing narrowing_of(const pa_requantize *to) {
 
 PA_INLINE int32x4_t rounded(float32x4_t x) { return vcvtnq_s32_f32(x); }
 
-/* 16 rounded numbers, in 8 bits. The bounds are integers within those of 8 bits: after the rounding, by two instructions for all
- * 16, they give what they give ahead of it, since every step on the way saturates. */
-PA_INLINE int8x16_t narrowed(const int32x4_t *sum, const pa_narrowing *to) {
-    const int16x8_t low = vqaddq_s16(vqmovn_high_s32(vqmovn_s32(sum[0]), sum[1]), to->zero);
-    const int16x8_t high = vqaddq_s16(vqmovn_high_s32(vqmovn_s32(sum[2]), sum[3]), to->zero);
-    return vminq_s8(vmaxq_s8(vqmovn_high_s16(vqmovn_s16(low), high), to->least), to->most);
+/* So many times 16 rounded numbers, in 8 bits. The bounds are integers within those of 8 bits: after the rounding, by two
+ * instructions for all 16, they give what they give ahead of it, since every step on the way saturates. */
+PA_INLINE void narrow(const int32x4_t *sum, const int count, const pa_narrowing *to, int8x16_t *out) {
+    int16x8_t half[8];
+    PA_UNROLL
+    for (int i = 0; i < 2 * count; i++) half[i] = vqmovn_high_s32(vqmovn_s32(sum[2 * i]), sum[2 * i + 1]);
+    PA_UNROLL
+    for (int i = 0; i < 2 * count; i++) half[i] = vqaddq_s16(half[i], to->zero);
+    PA_UNROLL
+    for (int i = 0; i < count; i++) out[i] = vqmovn_high_s16(vqmovn_s16(half[2 * i]), half[2 * i + 1]);
+    PA_UNROLL
+    for (int i = 0; i < count; i++) out[i] = vminq_s8(vmaxq_s8(out[i], to->least), to->most);
 }
 #else
 /* The same by such floats, for cores whose conversions and narrowing, but not additions, have one pipe of two (Cortex-A76). */
@@ -49,16 +55,27 @@ PA_INLINE int32x4_t rounded(float32x4_t x) {
     return vreinterpretq_s32_f32(vaddq_f32(x, vdupq_n_f32(ONE_AND_A_HALF)));
 }
 
-PA_INLINE int16x8_t bounded(int32x4_t a, int32x4_t b, const pa_narrowing *to) {
-    a = vminq_s32(vmaxq_s32(a, to->least), to->most), b = vminq_s32(vmaxq_s32(b, to->least), to->most);
-    return vuzp1q_s16(vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b));
-}
-
-PA_INLINE int8x16_t narrowed(const int32x4_t *sum, const pa_narrowing *to) {
-    const int16x8_t low = bounded(sum[0], sum[1], to), high = bounded(sum[2], sum[3], to);
-    return vaddq_s8(vuzp1q_s8(vreinterpretq_s8_s16(low), vreinterpretq_s8_s16(high)), to->zero);
+PA_INLINE void narrow(const int32x4_t *sum, const int count, const pa_narrowing *to, int8x16_t *out) {
+    int16x8_t half[8];
+    PA_UNROLL
+    for (int i = 0; i < 2 * count; i++) {
+        const int32x4_t a = vminq_s32(vmaxq_s32(sum[2 * i], to->least), to->most);
+        const int32x4_t b = vminq_s32(vmaxq_s32(sum[2 * i + 1], to->least), to->most);
+        half[i] = vuzp1q_s16(vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b));
+    }
+    PA_UNROLL
+    for (int i = 0; i < count; i++) {
+        const int8x16_t all = vuzp1q_s8(vreinterpretq_s8_s16(half[2 * i]), vreinterpretq_s8_s16(half[2 * i + 1]));
+        out[i] = vaddq_s8(all, to->zero);
+    }
 }
 #endif
+
+PA_INLINE int8x16_t narrowed(const int32x4_t *sum, const pa_narrowing *to) {
+    int8x16_t all;
+    narrow(sum, 1, to, &all);
+    return all;
+}
 
 PA_INLINE int32x4_t scaled(int32x4_t sum, float32x4_t scale) { return rounded(vmulq_f32(vcvtq_f32_s32(sum), scale)); }
 
