@@ -93,8 +93,13 @@ IN_ORDER = {
     *("cortex-a35", "cortex-a53", "cortex-a55"),
     *("kryo-2xx-silver", "kryo-3xx-silver", "kryo-4xx-silver"),
 }
+HALF_WIDE = {"zen4"}  # multiplies half a register of AVX-512 at a time
 # Core types that want the same kernels, by a name that a line of kernels.inc may have in place of one.
-CLASSES = {"in-order": IN_ORDER, "out-of-order": {*ARM_CORES.values(), UNKNOWN} - IN_ORDER}
+CLASSES = {
+    "in-order": IN_ORDER,
+    "out-of-order": {*ARM_CORES.values(), UNKNOWN} - IN_ORDER,
+    "half-wide": HALF_WIDE,
+}
 
 CORE_TYPES = tuple(dict.fromkeys((*EFFICIENT.values(), *X86_CORES, X86, *ARM_CORES.values())))  # slowest first
 

@@ -12,12 +12,11 @@
 #include "../kernels.h"
 #include "../../intmath.h"
 
-enum { MR = 12, NR = 32, VL = 16, STEP = 4, FETCHES = 1 };
+enum { MR = 12, NR = 32, VL = 16, PART = VL, MOST = 2, STEP = 4, FETCHES = 1 };
 enum { AHEAD = 4 }; /* 5 tiles, 49 rows, fetch all of the next block */
 #define TARGET __attribute__((target("avx512f")))
 
 #define GEMM pa_gemm_f32_avx512_12x32
-#define HALF VL
 #define MASKED 1
 
 /* sum += a * b, in the register that it has: compilers let sums wander, and copy them back every few steps. */
@@ -54,10 +53,10 @@ TARGET static inline __attribute__((always_inline)) void add(__m512 *sum, const 
 }
 
 /* m rows of w vectors, the last of which may go beyond the panel's columns. */
-TARGET static inline __attribute__((always_inline)) void columns(const pa_gemm_args *g, const float *const *rows,
-                                                                  float *c, const float *r, const float *next,
-                                                                  const float *const *later, int64_t last,
-                                                                  const int m, const int w) {
+TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, const float *const *rows, float *c,
+                                                               const float *r, const float *next,
+                                                               const float *const *later, int64_t last, const int m,
+                                                               const int w) {
     const __m512 lo = _mm512_set1_ps(g->lo), hi = _mm512_set1_ps(g->hi);
     const __mmask16 part = (__mmask16)(0xffffu >> (w * VL - g->n));
     const int64_t c_stride = g->c_stride, r_stride = g->r_stride, count = g->k;
@@ -119,9 +118,6 @@ TARGET static inline __attribute__((always_inline)) void columns(const pa_gemm_a
         PA_OPAQUE(c);
     }
 }
-
-#define tile(g, rows, c, r, next, later, last, m) columns(g, rows, c, r, next, later, last, m, 2)
-#define half_tile(g, rows, c, r, next, later, last, m) columns(g, rows, c, r, next, later, last, m, 1)
 
 #include "gemm_f32.inc"
 #endif

@@ -15,7 +15,7 @@
 #define GEMM pa_gemm_f32_bf16w_bf16_4x16
 #define TARGET PA_EXTENSION("bf16")
 enum { MR = 4, NR = 16, KR = 4, PAIRS = NR / 2, HALF_PAIRS = PAIRS / 2 };
-enum { AHEAD = 8, FETCHES = 0 }; /* nothing is prefetched */
+enum { AHEAD = 8, FETCHES = 0, PART = NR, MOST = 1 }; /* nothing is prefetched */
 
 #include "gemm_f32_neon_store.inc"
 
@@ -109,7 +109,7 @@ TARGET PA_INLINE void sums_of(const pa_gemm_args *g, const float *const *rows, f
 }
 
 TARGET PA_INLINE void tile(const pa_gemm_args *g, const float *const *rows, float *c, const float *r, const float *next,
-                           const float *const *later, int64_t last, const int m) {
+                           const float *const *later, int64_t last, const int m, const int parts) {
     (void)next, (void)later, (void)last;
     float32x4_t sum[MR * NR / 4];
     sums_of(g, rows, sum, m);
