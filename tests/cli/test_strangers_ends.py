@@ -111,13 +111,14 @@ def reloaded(process):
 
 def test_a_service_reads_model_and_plan_again(clip, tmp_path):
     """SIGHUP between two frames: none is lost, and a file that is wrong changes nothing."""
-    model, plan = tmp_path / "net.onnx", tmp_path / "plan.json"
-    save_onnx(small_classifier(4), model)
-    Plan.parse("B").save(plan)
+    model, plan, later_model, later_plan = (tmp_path / name for name in ("net.onnx", "plan.json", "2.onnx", "2.json"))
+    for units, classes, files in (("B", 4, (model, plan)), ("L", 6, (later_model, later_plan))):
+        save_onnx(small_classifier(classes), files[0])
+        Plan.parse(units).save(files[1])
     process = program("run", model, clip, "--repeat", 100, "--drop", "oldest", "--plan", plan, "--json")
     answers = [json.loads(process.stdout.readline()) for _ in range(20)]
-    save_onnx(small_classifier(6), model)
-    Plan.parse("L").save(plan)
+    later_model.replace(model)  # at once: the clip ends soon
+    later_plan.replace(plan)
     assert reloaded(process) == "SIGHUP: now net on little\n"
     model.write_bytes(b"no model")
     assert "error: " in (told := reloaded(process)) and told.endswith("the run goes on as it was\n")
