@@ -126,15 +126,18 @@ def histograms_of(
 
 
 def channel_maxima(
-    graph: Graph, names: Sequence[str], samples: Sequence[Arrays], progress: Progress
+    graph: Graph, names: Sequence[str], samples: Sequence[Arrays], progress: Progress, beyond: float = 0.0
 ) -> dict[str, np.ndarray]:
-    """The largest absolute value of each channel of these images."""
+    """The largest absolute value of each channel of these images; at least as many standard deviations above the mean
+    of the samples' own as ``beyond`` says."""
     watched = replace(graph, outputs=tuple(graph.tensors[name] for name in names))
-    maxima = {name: np.zeros(graph.tensors[name].shape[1]) for name in names}
+    peaks: dict[str, list[np.ndarray]] = {name: [] for name in names}
     for outputs in outputs_of(watched, samples, "channels", progress):
         for name in names:
-            maxima[name] = np.maximum(maxima[name], np.abs(outputs[name]).max((0, 2, 3)))
-    return maxima
+            peaks[name].append(np.abs(outputs[name]).max((0, 2, 3)))
+    return {
+        name: np.maximum(np.max(each, 0), np.mean(each, 0) + beyond * np.std(each, 0)) for name, each in peaks.items()
+    }
 
 
 def mean_errors(resolved: Resolved, samples: Sequence[Arrays], progress: Progress) -> dict[str, np.ndarray]:

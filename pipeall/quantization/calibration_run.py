@@ -86,12 +86,11 @@ class CalibrationRun:
         with naming(str(self.journal and self.journal.path)):
             return {name: HistogramObserver.of(name, vector) for name, vector in vectors.items()}
 
-    def channel_maxima(self, graph: Graph, names: Sequence[str]) -> Vectors:
-        """The largest absolute value of each channel of these images in all samples."""
+    def channel_maxima(self, graph: Graph, names: Sequence[str], beyond: float = 0.0) -> Vectors:
+        """The largest absolute value of each channel of these images in all samples, or what lies ``beyond``."""
         sizes = {name: graph.tensors[name].shape[1] for name in names}
-        return self._recorded(
-            "channel maxima", sizes, partial(channel_maxima, graph, names, self.samples, self.progress)
-        )
+        measure = partial(channel_maxima, graph, names, self.samples, self.progress, beyond)
+        return self._recorded("channel maxima", sizes, measure)
 
     def bias_corrections(self, resolved: Resolved, samples: Sequence[Arrays]) -> Vectors:
         """The mean error of each output of the layers, by name."""

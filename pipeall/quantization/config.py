@@ -34,6 +34,7 @@ class QuantConfig:
     gptq_weights  weights rounded by GPTQ, by the layer's name; other layers' are rounded to nearest
     corrections   mean error of each output of a layer, by its name: subtracted from the biases
     margin        by which ranges reach beyond what was seen, in standard deviations of the samples' greatest values
+    reach         the largest values that tensors are expected to have, of some that may have more than was seen
     known         parameters by method and tensors, shared by configurations that differ in something else
     """
 
@@ -46,6 +47,7 @@ class QuantConfig:
     gptq_weights: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     corrections: dict[str, np.ndarray] = field(default_factory=dict)
     margin: float = 0.0
+    reach: dict[str, float] = field(default_factory=dict)
     known: dict[tuple[str, tuple[str, ...]], QuantParams] = field(default_factory=dict, repr=False)
 
     def resolve(self) -> Resolved:
@@ -67,7 +69,8 @@ class QuantConfig:
 
     def _qparams(self, names: tuple[str, ...], how: str) -> QuantParams:
         peaks = np.max([self.histograms[name].peaks for name in names], 0)
-        return self._seen(names, how).wider(1 + self.margin * float(peaks.std() / max(peaks.max(), TINY)))
+        seen, most = self._seen(names, how), max(self.reach.get(name, 0.0) for name in names)
+        return seen.wider(max(1 + self.margin * float(peaks.std() / max(peaks.max(), TINY)), most / seen.largest))
 
     def _seen(self, names: tuple[str, ...], how: str) -> QuantParams:
         """The parameters for what was seen."""

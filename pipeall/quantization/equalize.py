@@ -60,21 +60,30 @@ def equalized(graph: Graph, channels: Channels, factors: np.ndarray) -> Graph:
     return replace(graph, constants={**graph.constants, **exact})
 
 
-def half_way(start: QuantConfig, channels: Channels, run: CalibrationRun) -> np.ndarray:
-    """Factors of convolutions' channels, by number, towards the largest value that shares their parameters.
+def half_way(
+    start: QuantConfig, channels: Channels, run: CalibrationRun, beyond: float = 0.0
+) -> tuple[np.ndarray, dict[str, float]]:
+    """Factors of convolutions' channels, by number, towards the largest value that shares their parameters; and the
+    largest value of each tensor then.
 
-    A value is measured behind a leaky ReLU, where one follows.
+    A value is measured behind a leaky ReLU, where one follows. It may lie ``beyond`` what samples have
+    (``channel_maxima``).
     """
     graph, of = start.graph, quantizable(start.graph)
     measured = {name: _behind_leaky(graph, name) for name in channels.made}
-    maxima = run.channel_maxima(graph, list(measured.values()))
+    maxima = run.channel_maxima(graph, list(measured.values()), beyond)
     bounds = {node.output: node.attrs["hi"] for node in graph.nodes if node.output in measured}
     factors = {}
     for name, at in measured.items():
-        shared = [start.histograms[other] for other in of.sources[of.root[at]]] if at in of.root else []
-        largest = max([maxima[at].max(), *(max(-each.low, each.high) for each in shared)])
+        shared = of.sources[of.root[at]] if at in of.root else ()
+        seen = [max(-start.histograms[other].low, start.histograms[other].high) for other in shared]
+        largest = max([maxima[at].max(), *seen, *(maxima[other].max() for other in shared if other in maxima)])
         factors[name] = factors_of(maxima[at], largest, bounds[name])
-    return channels.numbered(factors)
+    made, reach = channels.numbered(factors), {}
+    for name, at in measured.items():
+        largest = float((made[channels.made[name]] * maxima[at]).max())
+        reach |= {name: largest, at: min(largest, bounds[name])}
+    return made, reach
 
 
 def _behind_leaky(graph: Graph, name: str) -> str:

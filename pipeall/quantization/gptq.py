@@ -21,7 +21,7 @@ from .calibrate import Arrays, outputs_of
 from .config import Resolved
 from .qparams import MOST, QuantParams
 
-ROUNDINGS = ("nearest", "gptq")
+ROUNDINGS = ("auto", "nearest", "gptq")
 RUN = 1024  # weights of an output that make up for each other; longer rows are cut into runs
 BLOCK = 64  # weights whose errors reach those behind the block together
 DAMPING = 0.01  # of H's mean diagonal, added to it, for rows that the samples do not have

@@ -37,6 +37,11 @@ class QuantParams:
             return cls(1.0, -128)
         return cls(float(scale), int(np.clip(np.rint(low / scale), -STEPS, 0)))
 
+    @property
+    def largest(self) -> float:
+        """The largest absolute value."""
+        return self.scale * max(-self.low, self.low + STEPS)
+
     def wider(self, by: float) -> QuantParams:
         """For a range that is ``by`` times as large."""
         return self.of_range(by * self.scale * self.low, by * self.scale * (self.low + STEPS))

@@ -38,6 +38,7 @@ SOME, FEW = 2, 8  # every second sample, every eighth
 RUNS = 64  # of neighbouring tensors, at most, that try other methods
 CORRECTED = 64  # samples by which biases are corrected, and weights are rounded by GPTQ
 MARGIN = 0.5  # of a detector's ranges: about what the greatest of twice as many samples adds
+BEYOND = 4.0  # standard deviations above the mean of the samples' greatest values: what a detector's channels may reach
 ALIKE = 0.02  # scales that differ by less, of the larger, are not tried
 ALL_METHODS = ("auto", *METHODS)
 
@@ -95,7 +96,7 @@ def quantize(
     task: Task | None = None,
     method: str = "auto",
     max_drop: float | None = None,
-    rounding: str = "nearest",
+    rounding: str = "auto",
     keep: Collection[str] = (),
     layers: bool = False,
     journal: str | Path | None = None,
@@ -126,7 +127,7 @@ def quantize(
         that only one network has, of a segmenter's pixels whose class changes; for other networks the relative error of
         the outputs. As few layers as possible stay floats.
     rounding
-        Of weights: nearest, or gptq: by the effect on a layer's outputs.
+        Of weights: nearest, or gptq: by the effect on a layer's outputs. auto: gptq for a detector, else nearest.
     keep
         Names of layers that compute with floats, and their activations with them.
     layers
@@ -200,13 +201,15 @@ def observed(graph: Graph, run: CalibrationRun) -> QuantConfig:
     return QuantConfig(graph, run.histograms(graph, quantizable(graph).tensors), equalized=False)
 
 
-def observed_equalized(plain: QuantConfig, run: CalibrationRun) -> QuantConfig | None:
-    """A configuration of a network with equalized channels; None where there are none to equalize."""
+def observed_equalized(plain: QuantConfig, run: CalibrationRun, beyond: float = 0.0) -> QuantConfig | None:
+    """A configuration of a network with equalized channels; None where there are none to equalize. Channels may reach
+    ``beyond`` what was seen (``channel_maxima``)."""
     channels = of_convolutions(plain.graph)
     if not channels.made:
         return None
-    graph = equalized(plain.graph, channels, half_way(plain, channels, run))
-    return replace(observed(graph, run), equalized=True)
+    factors, reach = half_way(plain, channels, run, beyond)
+    made = observed(equalized(plain.graph, channels, factors), run)
+    return replace(made, equalized=True, reach=reach if beyond else {})
 
 
 def _chosen(
@@ -221,18 +224,18 @@ def _chosen(
     """The configuration that loses least of the answers; biases are corrected. ``reference``: of some samples."""
     plain = observed(graph, run)
     telling = reference(_telling(run.samples, plain, TRIED))
-    margin = 0.0
+    margin = beyond = 0.0
     if boxes and method == "auto":
-        method, margin = "minmax", MARGIN
+        method, margin, beyond = "minmax", MARGIN, BEYOND
     methods = METHODS if method == "auto" else (method,)
-    starts = [config for config in (plain, observed_equalized(plain, run)) if config]
+    starts = [config for config in (plain, observed_equalized(plain, run, beyond)) if config]
     starts = [replace(config, margin=margin, float_nodes=float_nodes) for config in starts]
     choices = [replace(start, method=name) for start in starts for name in methods]
     losses = [run.loss(choice, telling, corrected=True) for choice in choices]
     least = min(losses)
     best = _refined(choices[losses.index(least)], least, method == "auto", telling, run)
     few = _some(run.samples, CORRECTED)
-    if rounding == "gptq":
+    if rounding == "gptq" or (rounding == "auto" and boxes):
         best = replace(best, gptq_weights=run.gptq_weights(best.resolve(), few))
     corrected = replace(best, corrections=run.bias_corrections(best.resolve(), few))
     return min(corrected, best, key=partial(run.loss, reference=telling))

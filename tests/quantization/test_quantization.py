@@ -15,7 +15,7 @@ from pipeall.quantization.calibrate import channel_maxima, mean_errors, outputs_
 from pipeall.quantization.calibration_run import CalibrationRun
 from pipeall.quantization.equalize import MOST, equalized, half_way, of_convolutions
 from pipeall.quantization.quantizable import never_clipped, quantizable, split_residuals
-from pipeall.quantization.quantize import observed
+from pipeall.quantization.quantize import observed, observed_equalized
 
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 BOUND = 40.0  # of a clamp
@@ -69,7 +69,7 @@ def test_equalized_networks_compute_the_same():
     photos = [{"x0": frame} for frame in frames(graph, 5)]
     run, channels = CalibrationRun(photos), of_convolutions(graph)
     assert {*channels.made} >= {a, graph.nodes[1].output, inside} and channels.free.sum() == 6 + 6 + 12
-    other = equalized(graph, channels, half_way(observed(graph, run), channels, run))
+    other = equalized(graph, channels, half_way(observed(graph, run), channels, run)[0])
     inputs = {"x0": photos[0]["x0"].astype(np.float64)}
     for expected, found in zip(*(run_graph(g, inputs).values() for g in (graph, other)), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
@@ -101,7 +101,7 @@ def test_factors_follow_channels_that_are_moved():
             net.constants[name] *= np.float32(size)
     photos = [{"x0": frame} for frame in frames(graph, 5)]
     run, channels = CalibrationRun(photos), of_convolutions(graph)
-    factors = half_way(observed(graph, run), channels, run)
+    factors, _ = half_way(observed(graph, run), channels, run)
     other = equalized(graph, channels, factors)
     inputs = {"x0": photos[0]["x0"].astype(np.float64)}
     for expected, found in zip(*(run_graph(g, inputs).values() for g in (graph, other)), strict=True):
@@ -114,6 +114,29 @@ def test_factors_follow_channels_that_are_moved():
         if name in ends[2:]:
             wanted[{ends[2]: 1, ends[3]: 3}[name]] = 1  # the last two channels of eight, after two shuffles
         np.testing.assert_allclose(sizes[name], wanted * maxima[name], rtol=1e-5)
+
+
+def test_ranges_reach_as_far_as_channels_may():
+    """Four standard deviations above the mean of the largest values of each photo, of any channel; at least as far as
+    the photos go."""
+    net = Net((1, 3, 12, 12))
+    x = net.op("leakyrelu", net.conv("x0", 6, k=3), alpha=0.125)
+    graph = net.graph(net.conv(x, 4))
+    photos = [{"x0": size * frame} for size, frame in zip((0.1, 0.2, 0.1, 1.0, 0.1), frames(graph, 5), strict=True)]
+    run = CalibrationRun(photos)
+    plain = observed(graph, run)
+    config = observed_equalized(plain, run, beyond=4.0)
+    watched = replace(config.graph, outputs=(config.graph.tensors[x],))
+    peaks = np.array([np.abs(y[x]).max((0, 2, 3)) for y in outputs_of(watched, photos, "", quiet)])
+    expected = np.maximum(peaks.max(0), peaks.mean(0) + 4 * peaks.std(0)).max()
+    assert expected > 1.1 * peaks.max()
+    level = 2 / 255
+    np.testing.assert_allclose(config.resolve().qparams[x].largest, expected, rtol=level)
+    without = observed_equalized(plain, run)
+    peak = max(
+        np.abs(y[x]).max() for y in outputs_of(replace(watched, constants=without.graph.constants), photos, "", quiet)
+    )
+    np.testing.assert_allclose(without.resolve().qparams[x].largest, peak, rtol=level)
 
 
 def test_mean_errors_are_those_of_numpy():

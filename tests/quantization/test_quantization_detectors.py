@@ -237,6 +237,7 @@ def test_a_detector_keeps_its_boxes():
         graph, task = detector(reach)
         made = quantize(graph, photos(12, 2), task=task, method="minmax")
         kept = [row for row in made.report.layers if row.floats]
+        assert made.report.rounding == "gptq"
         assert bool(kept) == floats and made.report.integer_macs >= 1 - SHARE and made.report.agreement == 1
         agreement = agreement_of(graph, task)
         same = total = 0

@@ -123,5 +123,5 @@ def test_command_and_refusal(tmp_path):
     assert result.exit_code == 0 and "levels by minmax, rounding gptq; 6 samples" in result.stdout.replace(
         ", channels equalized", ""
     )
-    with pytest.raises(ArgumentError, match="rounding: expected one of nearest, gptq, got 'best'"):
+    with pytest.raises(ArgumentError, match="rounding: expected one of auto, nearest, gptq, got 'best'"):
         quantize(graph, frames(graph, 1), rounding="best")

@@ -44,9 +44,10 @@ HEADINGS = ("layer", "op", ">MACs", "computes with", ">error", ">ms in floats", 
 @click.option(
     "--rounding",
     type=click.Choice(ROUNDINGS),
-    default="nearest",
+    default="auto",
     metavar="ROUNDING",
-    help="How weights are rounded: nearest (default), or gptq: by the effect on the outputs of layers.",
+    help="How weights are rounded: nearest, or gptq: by the effect on the outputs of layers; default auto: gptq for a "
+    "detector.",
 )
 @click.option(
     "--max-drop",
