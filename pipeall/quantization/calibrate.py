@@ -134,7 +134,7 @@ def channel_maxima(
     peaks: dict[str, list[np.ndarray]] = {name: [] for name in names}
     for outputs in outputs_of(watched, samples, "channels", progress):
         for name in names:
-            peaks[name].append(np.abs(outputs[name]).max((0, 2, 3)))
+            peaks[name].append(np.abs(outputs[name]).max((0, 2, 3)).astype(np.float64))
     return {
         name: np.maximum(np.max(each, 0), np.mean(each, 0) + beyond * np.std(each, 0)) for name, each in peaks.items()
     }
