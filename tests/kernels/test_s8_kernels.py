@@ -48,6 +48,7 @@ class GemmArgs(ctypes.Structure):
         ("r", POINTER),
         ("r_stride", INT64),
         ("sum", Binary),
+        ("small", INT32),
     ]
 
 

@@ -31,13 +31,14 @@ static const row rows[] = {
 #include "_kernels/cpu/kernels.inc"
 };
 
-enum { MOST_TAPS = 9, MOST_ROWS = 20, BESIDE = 7, CANARY = 85 };
+enum { MOST_TAPS = 9, MOST_ROWS = 20, BESIDE = 7, CANARY = 85, LARGEST = 20480 /* sum of few small weights */ };
 typedef struct problem {
     int taps, count, n; /* rows of A, columns of C */
     int64_t k;
     int extreme; /* numbers as large as they may be */
     pa_requantize to;
     int reals, joins; /* joins: with a residual */
+    int small;        /* sums are */
 } problem;
 
 static int is(const char *a, const char *b) { return !strcmp(a, b); }
@@ -135,13 +136,19 @@ static int run(const row *r, const problem *p, int8_t *const a[][MOST_ROWS], con
                                       {-128 - 3, p->n % 3 ? 127 - 3 : 9, 3}};
     for (int j = 0; j < padded; j++) scale[j] = j % 3 ? 0.5f : 1 / 3.0f;
     for (int j = 0; j < p->n; j++) bias[j] = (int32_t)(random_to(-300, 300) - sum[exact * p->n + j]);
+    for (int j = 2; p->small && j < p->n; j += j % 4 == 3 ? 3 : 1) { /* sums and results as large as small ones may be */
+        const int most = j % 4 == 3 ? PA_SMALL_SUM - LARGEST : 2 * PA_SMALL_RESULT - LARGEST;
+        bias[j] = j % 8 < 4 ? most : -most, scale[j] = j % 4 == 3 ? 0x1p-9f : 0.5f;
+    }
+    int32_t *taken = aligned((size_t)padded * 4);
+    for (int j = 0; j < padded; j++) taken[j] = bias[j] + (p->small ? PA_BITS : 0);
     if (depthwise)
         ((pa_depthwise_s8_fn)r->function)(&(pa_depthwise_s8_args){
             p->n, p->taps, tiling, step, rows_of, b, bias, scale, p->to, c, stride});
     else
         ((pa_gemm_s8_fn)r->function)(&(pa_gemm_s8_args){
-            p->n, p->taps, tiling, p->k, step, rows_of, b, bias, scale, p->to, c, stride, p->reals,
-            p->joins ? residual : NULL, p->joins ? stride : 0, sum_of});
+            p->n, p->taps, tiling, p->k, step, rows_of, b, taken, scale, p->to, c, stride, p->reals,
+            p->joins ? residual : NULL, p->joins ? stride : 0, sum_of, p->small});
     int wrong = 0;
     for (int i = 0; i < p->count && !wrong; i++)
         for (int j = 0; j < stride && !wrong; j++) {
@@ -157,7 +164,7 @@ static int run(const row *r, const problem *p, int8_t *const a[][MOST_ROWS], con
             if (p->joins && j < p->n) want = joined(want, residual[at], &sum_of);
             if (c[at] != want) wrong = complain(r, p, i, j, c[at], want);
         }
-    free(rows_of), free(sum), free(bias), free(scale), free(c), free(untouched), unmap(residual, past);
+    free(rows_of), free(sum), free(bias), free(taken), free(scale), free(c), free(untouched), unmap(residual, past);
     return wrong;
 }
 
@@ -175,7 +182,7 @@ static int solve(const row *r, const problem *p) {
         }
         for (int64_t j = 0; j < p->n; j++)
             for (int64_t x = 0; x < k; x++) {
-                const int w = weights[(t * p->n + j) * k + x] = number(p, least_weight(r));
+                const int w = weights[(t * p->n + j) * k + x] = p->small ? random_to(-4, 4) : number(p, least_weight(r));
                 const int64_t at = x / depth * depth, together = k - at < depth ? k - at : depth;
                 if (depthwise)
                     ((int16_t *)b)[(j / r->nr * p->taps + t) * r->nr + j % r->nr] = (int16_t)w;
@@ -197,18 +204,21 @@ static int check_gemm(const row *r) {
     for (int n = 1; n <= r->nr; n++)
         for (int count = 1; count <= 2 * r->mr + 1; count++) {
             const int64_t k = step * random_to(1, 24);
-            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, count % 4 == 0, {-100, 90, random_to(-28, 37)}, 0, 0});
-            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, 0, {-100, n % 2 ? INFINITY : 50, 0}, 1, 0});
+            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, count % 4 == 0, {-100, 90, random_to(-28, 37)}, 0, 0, 0});
+            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, 0, {-100, n % 2 ? INFINITY : 50, 0}, 1, 0, 0});
         }
     for (int n = 1; r->flags & PA_JOINS && n <= 3 * r->nr + 1; n++) /* and of more than one panel */
         for (int kind = 0; kind < 6; kind++) {
             const int count = 1 + (n + kind) % (2 * r->mr + 1), zero = random_to(-28, 37);
             const float most = kind % 3 == 1 ? INFINITY : 90;
-            wrong += solve(r, &(problem){2, count, n, step * (1 + n % 5), kind == 5, {-100, most, zero}, kind % 3 == 1, kind % 3 == 2});
+            wrong += solve(r, &(problem){2, count, n, step * (1 + n % 5), kind == 5, {-100, most, zero}, kind % 3 == 1, kind % 3 == 2, 0});
         }
+    for (int n = 1; r->flags & PA_SMALL_SUMS && n <= 2 * r->nr + 1; n++)
+        for (int count = 1; count <= r->mr + 1; count++)
+            wrong += solve(r, &(problem){2, count, n, step * (1 + n % 5), 0, {-100, count % 2 ? 90 : 120, -28}, 0, n % 2, 1});
     for (int64_t k = step; k <= 24 * step; k += step)
-        wrong += solve(r, &(problem){2, r->mr, r->nr, k, 1, {-255, 0, 127}, 0, 0});
-    return wrong + solve(r, &(problem){1, r->mr, r->nr, 65536, 1, {-128, 127, 0}, 0, 0});
+        wrong += solve(r, &(problem){2, r->mr, r->nr, k, 1, {-255, 0, 127}, 0, 0, 0});
+    return wrong + solve(r, &(problem){1, r->mr, r->nr, 65536, 1, {-128, 127, 0}, 0, 0, 0});
 }
 
 static int check_depthwise(const row *r) {
@@ -216,7 +226,7 @@ static int check_depthwise(const row *r) {
     for (int n = 1; n <= 3 * r->nr + 1; n++)
         for (int count = 1; count <= 2 * r->mr + 1; count++) {
             const int taps = random_to(1, MOST_TAPS);
-            wrong += solve(r, &(problem){taps, count, n, 1, count % 4 == 0, {-100, 90, random_to(-28, 37)}, 0, 0});
+            wrong += solve(r, &(problem){taps, count, n, 1, count % 4 == 0, {-100, 90, random_to(-28, 37)}, 0, 0, 0});
         }
     return wrong;
 }

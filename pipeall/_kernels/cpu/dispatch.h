@@ -16,6 +16,7 @@ typedef enum pa_kernel_flags {
     PA_CHEAP_TAPS = 2,     /* a tap of few channels is set up fast: a window of them is not gathered to one tap */
     PA_UNSIGNED_A = 4,     /* multiplies unsigned by signed bytes: activations are wanted with 128 added */
     PA_JOINS = 8,          /* adds a residual to results in registers */
+    PA_SMALL_SUMS = 16,    /* takes sums of few bits faster */
 } pa_kernel_flags;
 
 typedef struct pa_kernel_row {

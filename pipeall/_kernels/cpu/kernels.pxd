@@ -52,7 +52,7 @@ cdef extern from "dispatch.h":
         const char *core
         int mr, nr, kr, flags
         pa_any_fn function
-    enum: PA_NARROW_WEIGHTS, PA_CHEAP_TAPS, PA_UNSIGNED_A
+    enum: PA_NARROW_WEIGHTS, PA_CHEAP_TAPS, PA_UNSIGNED_A, PA_SMALL_SUMS
     const pa_kernel_row *pa_kernel_rows
     int pa_kernel_row_count
     const char *pa_unary_names[]
@@ -143,7 +143,7 @@ cdef extern from "drivers/conv.h" nogil:
     void pa_conv_step(const void *, void *const *, void *, pa_team *)
     void pa_conv_pack(const pa_conv_op *, int64_t, const void *, const void *, void *, void *)
 
-    enum: PA_S8_SPARE
+    enum: PA_S8_SPARE, PA_BITS, PA_SMALL_SUM, PA_SMALL_RESULT
     ctypedef struct pa_epilogue_s8:
         const pa_kernel_row *lut
         const pa_kernel_row *add
@@ -152,7 +152,7 @@ cdef extern from "drivers/conv.h" nogil:
         pa_binary_s8_args sum
     ctypedef struct pa_conv_s8_op:
         pa_conv_op conv
-        int32_t depthwise, float_dst, gather_window
+        int32_t depthwise, float_dst, gather_window, small
         pa_requantize to
         const pa_kernel_row *unsign
         const float *scale
@@ -171,6 +171,7 @@ cdef extern from "drivers/conv.h" nogil:
         const float *scale
         const int8_t *zero
         const pa_kernel_row *kernel
+        int32_t small
         pa_epilogue_s8 epilogue
         int64_t scratch_bytes
     void pa_depthwise_s8_plan(pa_depthwise_s8_op *, int threads)

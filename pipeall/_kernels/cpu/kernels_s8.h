@@ -24,6 +24,9 @@ typedef struct pa_binary_s8_args {
     float a_factor, b_factor;
     pa_requantize to;
 } pa_binary_s8_args;
+/* A float of PA_BITS is 1.5 * 2^23. Of up to 2^22 more or less each is an integer, the last bits of which are how much. */
+enum { PA_BITS = 0x4b400000, PA_SMALL_SUM = 1 << 22, PA_SMALL_RESULT = 1 << 14 };
+
 /* Indirect GEMM of integers, by tiles of at most MR rows x NR columns, MR and NR being the row's of kernels.inc:
  *   C[i][j] = requantize(sum_t sum_k A[t * MR + i][k] * B[t][k][j], bias[j], scale[j])
  * for every row i of a tile, and j < n: on one panel (1 <= n <= NR), on aarch64 on any number of them, one behind the other.
@@ -35,6 +38,8 @@ typedef struct pa_binary_s8_args {
  *   b      packed panels, 64-byte aligned, of each: [tap][k / KR][NR][KR]. Kernels with PA_NARROW_WEIGHTS want -127 .. 127;
  *          all others take -128 too
  *   bias, scale   of each panel NR, 64-byte aligned; scale is finite and above 0
+ *   small  sums and bias are within PA_SMALL_SUM, and what is rounded, with the residual, within PA_SMALL_RESULT; to the bias
+ *          PA_BITS is added, so that the sums are the bits of floats. Kernels with PA_SMALL_SUMS take it
  * KR is the row's of kernels.inc: 4, 8 or 16. k is a multiple of it; where it is 16, of 8: then the last eight lie together,
  * behind the blocks of 16. */
 typedef struct pa_gemm_s8_args {
@@ -52,6 +57,7 @@ typedef struct pa_gemm_s8_args {
     const int8_t *r; /* NULL: none; r_stride is 0 then */
     int64_t r_stride;
     pa_binary_s8_args sum;
+    int32_t small;
 } pa_gemm_s8_args;
 typedef void (*pa_gemm_s8_fn)(const pa_gemm_s8_args *);
 
@@ -105,6 +111,7 @@ static inline pa_quads pa_quads_of(const pa_window *w, int64_t out_w) {
  *   b      packed, 64-byte aligned: [c / NR][ky][group][set of taps][NR][4], zeros where a quad has no tap
  *   bias, scale   n, up to a multiple of NR
  *   zero   n elements, up to a multiple of 16, of padding
+ *   small  as of a GEMM, without a residual
  *   ring   scratch, 64-byte aligned: ring_rows > (kh - 1) * dilation_y rows of quads of all vectors */
 typedef struct pa_depthwise_rows_s8_args {
     pa_window window;
@@ -119,7 +126,7 @@ typedef struct pa_depthwise_rows_s8_args {
     int8_t *out; /* row y */
     int64_t out_stride;
     int8_t *ring;
-    int32_t ring_rows;
+    int32_t ring_rows, small;
 } pa_depthwise_rows_s8_args;
 typedef void (*pa_depthwise_rows_s8_fn)(const pa_depthwise_rows_s8_args *);
 

@@ -73,6 +73,7 @@ typedef struct pa_conv_s8_op {
     int32_t depthwise;     /* the kernel is one of depthwise convolutions, and groups is 1; else a GEMM */
     int32_t float_dst;     /* the result is of floats, and no epilogue follows; of a GEMM alone */
     int32_t gather_window; /* a window of few channels is gathered to one tap: for kernels without PA_CHEAP_TAPS */
+    int32_t small;         /* sums are, as pa_gemm_s8_args has it */
     pa_requantize to;
     const pa_kernel_row *unsign; /* for kernels with PA_UNSIGNED_A, else NULL */
     const float *scale;          /* packed like the bias */
@@ -103,6 +104,7 @@ typedef struct pa_depthwise_s8_op {
     const float *scale;
     const int8_t *zero;
     const pa_kernel_row *kernel;
+    int32_t small; /* as of pa_conv_s8_op */
     pa_epilogue_s8 epilogue;
     /* set by plan: */
     int32_t panels, band, ring_rows; /* vectors and output rows of a unit */

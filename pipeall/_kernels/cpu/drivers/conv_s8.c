@@ -76,7 +76,8 @@ static void conv_pieces(const void *arg, int64_t first, int64_t end, int thread)
         pa_gemm_s8_panels(&panels, &(pa_gemm_s8_args){
             .taps = taps, .tiling = tiling, .k = depth_of(p), .a_step = a_step, .a = a, .b = weight, .bias = bias,
             .scale = op->scale + channel, .to = op->to, .c = c, .c_stride = p->dst.stride, .float_dst = op->float_dst,
-            .r = joins ? residual : NULL, .r_stride = joins ? p->residual.stride : 0, .sum = op->epilogue.sum});
+            .r = joins ? residual : NULL, .r_stride = joins ? p->residual.stride : 0, .sum = op->epilogue.sum,
+            .small = op->small});
     }
     if (!joins) pa_epilogue_s8_run(&op->epilogue, t.rows, t.columns, (int8_t *)c, p->dst.stride, residual);
 }

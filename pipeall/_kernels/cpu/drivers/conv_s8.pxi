@@ -29,18 +29,19 @@ cdef int add_conv_s8(CpuProgram self, step) except -1:
     else:
         op.to = requantized(p["qparams"], p["lo"], p["hi"])
     pa_conv_s8_plan(op, self.threads)
-    key = (place_of(step.weight), place_of(step.bias), "s8", <uintptr_t>row, conv.groups, conv.tap_rows, op.float_dst)
+    small = bool(row.flags & PA_SMALL_SUMS) and not op.float_dst and small_with_residual(step)
+    key = (place_of(step.weight), place_of(step.bias), "s8", <uintptr_t>row, conv.groups, conv.tap_rows, op.float_dst, small)
     weights = self.packed.get(key)
     if weights is None:
         added = 128 if row.flags & PA_UNSIGNED_A else 0
-        weights = WeightsS8(self, step, conv.groups, row.nr, added, pa_conv_s8_packed_bytes(op))
+        weights = WeightsS8(self, step, conv.groups, row.nr, added, pa_conv_s8_packed_bytes(op), small)
         weights.zero[:] = np.array(p["qparams"][0][1] + (added if op.unsign else 0)).astype(np.int8)
         if self.pack:
             pa_conv_s8_pack(op, <const int8_t *>pointer(weights.integers), pointer(weights.panels))
         self.packed[key] = weights
     self.keep.append(weights)
     conv.weight, conv.zero, conv.bias = pointer(weights.panels), pointer(weights.zero), pointer(weights.bias)
-    op.scale = f32_pointer(weights.scale)
+    op.scale, op.small = f32_pointer(weights.scale), weights.small
     self.append(pa_conv_s8_step, op, conv.scratch_bytes)
     return 0
 
@@ -61,17 +62,18 @@ cdef int add_depthwise_rows(CpuProgram self, step) except -1:
     fill_epilogue(self, step, &op.epilogue)
     pa_depthwise_s8_plan(op, self.threads)
     nbytes = pa_depthwise_s8_packed_bytes(op)
+    small = bool(row.flags & PA_SMALL_SUMS)
     key = (place_of(step.weight), place_of(step.bias), "s8", <uintptr_t>row, nbytes, p["strides"][1], p["dilations"][1])
     weights = self.packed.get(key)
     if weights is None:
-        weights = WeightsS8(self, step, 1, row.nr, 0, nbytes)
+        weights = WeightsS8(self, step, 1, row.nr, 0, nbytes, small)
         weights.zero[:] = np.int8(p["qparams"][0][1])
         if self.pack:
             pa_depthwise_s8_pack(op, <const int8_t *>pointer(weights.integers), pointer(weights.panels))
         self.packed[key] = weights
     self.keep.append(weights)
     op.packed, op.zero, op.bias = pointer(weights.panels), <int8_t *>pointer(weights.zero), <int32_t *>pointer(weights.bias)
-    op.scale = f32_pointer(weights.scale)
+    op.scale, op.small = f32_pointer(weights.scale), weights.small
     self.append(pa_depthwise_s8_step, op, op.scratch_bytes)
     return 0
 
@@ -100,9 +102,9 @@ def weights_s8(step):
 class WeightsS8:
     """What steps of the same weights share: packed ``panels``, and per output, in panels of ``nr``, the bias in quanta of the
     sums and the scale. The kernel multiplies activations with ``added`` to them. ``zero`` is room for padding. Keeps the
-    step's arrays, whose identity is the key."""
+    step's arrays, whose identity is the key. ``small``: all sums are (pa_gemm_s8_args), if they are to be."""
 
-    def __init__(self, program, step, groups, nr, added, nbytes):
+    def __init__(self, program, step, groups, nr, added, nbytes, small=False):
         self.source = step.weight, step.bias
         (x_scale, x_zero), *made = step.params["qparams"]
         y_scale = made[0][0] if made else 1.0  # of integers; real numbers are what they are
@@ -115,10 +117,30 @@ class WeightsS8:
             raise ArgumentError(f"step {step.node}: bias: expected sums below {SUM}, got {np.abs(bias).max():g} and "
                                 f"{self.integers[0].size} products")
         self.panels = program.bytes_of(nbytes)
+        bias -= (x_zero + added) * sums
+        self.small = small and small_sums(self.integers.reshape(count, -1), bias, factor / y_scale)
         self.bias, self.scale = (
             panelled(program, values, groups, nr, dtype)
-            for values, dtype in ((bias - (x_zero + added) * sums, np.int32), (factor / y_scale, np.float32)))
+            for values, dtype in ((bias + (PA_BITS if self.small else 0), np.int32), (factor / y_scale, np.float32)))
         self.zero = program.bytes_of(step.params["kernel"][1] * step.src[0].c + nr + PA_S8_SPARE)
+
+
+def small_with_residual(step):
+    """Whether the sum of any result and any residual is small."""
+    if "add" not in step.params:
+        return True
+    (a_scale, _), (b_scale, _), (y_scale, _) = step.params["add"]["qparams"]
+    return 255 * (a_scale + b_scale) / y_scale < PA_SMALL_RESULT
+
+
+def small_sums(weights, bias, scale):
+    """Whether the sums of any input are small, and what they are scaled to. Long sums, which gain little, are not looked at."""
+    if weights.shape[1] > 4096:
+        return False
+    positive = np.maximum(weights, 0).sum(1, dtype=np.int64)
+    negative = np.minimum(weights, 0).sum(1, dtype=np.int64)
+    most = np.maximum(127 * positive - 128 * negative + bias, 128 * positive - 127 * negative - bias)
+    return bool(most.max() < PA_SMALL_SUM and (most * scale).max() < PA_SMALL_RESULT)
 
 
 def panelled(program, values, int groups, int nr, dtype):

@@ -43,6 +43,7 @@ static void bands(const context *ctx, int64_t begin, int64_t end, int thread) {
             .out_stride = p->dst.stride,
             .ring = (int8_t *)ctx->scratch + thread * p->scratch_bytes,
             .ring_rows = p->ring_rows,
+            .small = p->small,
         };
         PA_FUNCTION(depthwise_rows, s8, p->kernel)(&args);
         const int8_t *residual =

@@ -135,8 +135,14 @@ typedef struct strip {
     const float *scale;
     int8_t *out;
     int64_t out_stride;
-    int n;
+    int n, small;
 } strip;
+
+/* What sums become. */
+typedef struct finish {
+    pa_narrowing to;
+    pa_small_narrowing small;
+} finish;
 
 /* Adds the products of so many quads, `taps` outputs each, with one group of taps. */
 TARGET PA_INLINE void add_products(const int8_t *quad, const int8_t *b, int32x4_t *sum, const int units, const int taps) {
@@ -174,16 +180,30 @@ TARGET PA_INLINE void sums_of(const strip *s, int32x4_t *sum, const int units, c
     }
 }
 
-TARGET PA_INLINE void tile(const strip *s, const pa_narrowing *to, const int m, const int taps, const int three) {
+/* Pairs of pixels in 8 bits; `small` as of a GEMM */
+TARGET PA_INLINE void requantize(const strip *s, const finish *f, int32x4_t *sum, int8x16_t *two, const int pairs, const int small) {
+    const pa_small_narrowing to = f->small;
+    const float32x4_t scale[2] = {vld1q_f32(s->scale), vld1q_f32(s->scale + 4)};
+    PA_UNROLL
+    for (int i = 0; i < 4 * pairs; i++) {
+        const float32x4_t x = vmulq_f32(vsubq_f32(vreinterpretq_f32_s32(sum[i]), to.base), scale[i % 2]);
+        sum[i] = small ? vreinterpretq_s32_f32(vaddq_f32(x, to.base)) : scaled(sum[i], scale[i % 2]);
+    }
+    if (small)
+        narrow_small(sum, pairs, &to, two);
+    else
+        narrow(sum, pairs, &f->to, two);
+}
+
+TARGET PA_INLINE void tile(const strip *s, const finish *f, const int m, const int taps, const int three) {
     int32x4_t sum[2 * PIXELS + 2];
     int8x16_t two[PIXELS / 2]; /* pixels each */
     sums_of(s, sum, (m + taps - 1) / taps, taps, three);
-    const float32x4_t low = vld1q_f32(s->scale), high = vld1q_f32(s->scale + 4);
-    PA_UNROLL
-    for (int i = 0; i < m; i++) sum[2 * i] = scaled(sum[2 * i], low), sum[2 * i + 1] = scaled(sum[2 * i + 1], high);
     if (m % 2) sum[2 * m] = sum[2 * m - 2], sum[2 * m + 1] = sum[2 * m - 1];
-    PA_UNROLL
-    for (int i = 0; i < m; i += 2) two[i / 2] = narrowed(sum + 2 * i, to);
+    if (s->small)
+        requantize(s, f, sum, two, (m + 1) / 2, 1);
+    else
+        requantize(s, f, sum, two, (m + 1) / 2, 0);
     const int64_t stride = s->out_stride;
     int8_t *out = s->out;
     if (s->n < NR) {
@@ -199,22 +219,22 @@ TARGET PA_INLINE void tile(const strip *s, const pa_narrowing *to, const int m, 
 }
 
 #define TILE(m, taps, three)                                                                                             \
-    TARGET static __attribute__((noinline)) void tile_##m##_##taps##_##three(const strip *s, const pa_narrowing *to) { \
-        tile(s, to, m, taps, three);                                                                                     \
+    TARGET static __attribute__((noinline)) void tile_##m##_##taps##_##three(const strip *s, const finish *f) { \
+        tile(s, f, m, taps, three);                                                                                \
     }
 #define NAME(m, taps, three) tile_##m##_##taps##_##three,
 #define EACH(X, taps, three)                                                                                              \
     X(1, taps, three) X(2, taps, three) X(3, taps, three) X(4, taps, three) X(5, taps, three) X(6, taps, three)           \
     X(7, taps, three) X(8, taps, three)
 EACH(TILE, 1, 0) EACH(TILE, 1, 1) EACH(TILE, 2, 0) EACH(TILE, 2, 1)
-typedef void (*tile_fn)(const strip *, const pa_narrowing *);
+typedef void (*tile_fn)(const strip *, const finish *);
 static const tile_fn tile_fns[4][PIXELS] = {{EACH(NAME, 1, 0)}, {EACH(NAME, 1, 1)}, {EACH(NAME, 2, 0)}, {EACH(NAME, 2, 1)}};
 
 void pa_depthwise_rows_s8_dotprod(const pa_depthwise_rows_s8_args *a);
 void pa_depthwise_rows_s8_dotprod(const pa_depthwise_rows_s8_args *a) {
     const pa_window *w = &a->window;
     const pa_quads quads = pa_quads_of(w, a->out_w);
-    const pa_narrowing to = narrowing_of(&a->to);
+    const finish f = {narrowing_of(&a->to), small_narrowing_of(&a->to)};
     const pa_tiling tiling = pa_tiling_of((a->out_w + quads.taps - 1) / quads.taps, PIXELS / quads.taps);
     const int64_t vectors = (a->n + NR - 1) / NR, ring_row = vectors * quads.row_bytes;
     const int64_t first = (int64_t)a->y * w->stride_y - w->pad_top;
@@ -238,11 +258,12 @@ void pa_depthwise_rows_s8_dotprod(const pa_depthwise_rows_s8_args *a) {
                 .out = a->out + y * a->out_w * a->out_stride + v * NR,
                 .out_stride = a->out_stride,
                 .n = a->n - v * NR < NR ? (int)(a->n - v * NR) : NR,
+                .small = a->small,
             };
             for (int64_t i = 0, x = 0; i < tiling.tiles; i++) {
                 const int64_t units = pa_tile_rows(&tiling, i), rest = a->out_w - x;
                 const int64_t m = units * quads.taps < rest ? units * quads.taps : rest;
-                tiles[m - 1](&s, &to);
+                tiles[m - 1](&s, &f);
                 s.at += units * QUAD, s.out += m * a->out_stride, x += m;
             }
         }

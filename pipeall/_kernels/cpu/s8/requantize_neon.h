@@ -10,7 +10,7 @@
 /* A float of 1.5 * 2^23 to 2^24 is an integer, the last bits of which are what was added to 1.5 * 2^23, rounded half to even.
  * What is too much for that is beyond any bound, and floats above 0 are in the order of their bits. */
 #define ONE_AND_A_HALF 0x1.8p23f
-enum { BITS = 0x4b400000 /* of that */ };
+enum { BITS = PA_BITS /* of that */ };
 
 #ifndef ROUND_BY_ADDING
 /* The zero point, and the bounds as they are with it. */
@@ -78,6 +78,32 @@ PA_INLINE int8x16_t narrowed(const int32x4_t *sum, const pa_narrowing *to) {
 }
 
 PA_INLINE int32x4_t scaled(int32x4_t sum, float32x4_t scale) { return rounded(vmulq_f32(vcvtq_f32_s32(sum), scale)); }
+
+/* Numbers within PA_SMALL_RESULT as such bits: narrowed to 16 bits first, of which one instruction bounds eight. */
+typedef struct pa_small_narrowing {
+    float32x4_t base; /* ONE_AND_A_HALF */
+    int16x8_t least, most;
+    int8x16_t zero;
+} pa_small_narrowing;
+
+PA_INLINE pa_small_narrowing small_narrowing_of(const pa_requantize *to) {
+    return (pa_small_narrowing){vdupq_n_f32(ONE_AND_A_HALF), vdupq_n_s16((int16_t)to->lo), vdupq_n_s16((int16_t)to->hi),
+                                vdupq_n_s8((int8_t)to->zero)};
+}
+
+PA_INLINE void narrow_small(const int32x4_t *sum, const int count, const pa_small_narrowing *to, int8x16_t *out) {
+    int16x8_t half[8];
+    PA_UNROLL
+    for (int i = 0; i < 2 * count; i++)
+        half[i] = vuzp1q_s16(vreinterpretq_s16_s32(sum[2 * i]), vreinterpretq_s16_s32(sum[2 * i + 1]));
+    PA_UNROLL
+    for (int i = 0; i < 2 * count; i++) half[i] = vminq_s16(vmaxq_s16(half[i], to->least), to->most);
+    PA_UNROLL
+    for (int i = 0; i < count; i++) {
+        const int8x16_t all = vuzp1q_s8(vreinterpretq_s8_s16(half[2 * i]), vreinterpretq_s8_s16(half[2 * i + 1]));
+        out[i] = vaddq_s8(all, to->zero);
+    }
+}
 
 /* A sum of a convolution's result and a residual (kernels_s8.h: pa_add_s8_fn), of which the result stays in a register: rounded
  * and bounded as `to` has it, but a float. Bits of floats of 1.5 * 2^23 and more are integers. */
