@@ -111,7 +111,8 @@ static inline pa_tiling pa_tiling_part(const pa_tiling *t, int64_t tile, int64_t
  *   r     residual rows of stride r_stride, or NULL
  *   next  the block that is read after b, of the same size. In a network weights come from memory; the first tile to
  *         read a block would wait for it, so every tile prefetches a part, NR floats for every k in AHEAD of its own.
- *   far   A comes from memory and has one tap: every tile prefetches the rows of the next, where the kernel can
+ *   far   PA_FAR_A, of one tap, PA_FAR_C: these come from memory, so that every tile prefetches the next rows of A and its own
+ *         of C, where the kernel can
  * A panel is NR columns of B as the kernel reads them, row after row; KR elements of a column lie together:
  *       B, 4 x 4            NR = 4, KR = 1     NR = 4, KR = 2 (as 8-bit integers have it, with 4, 8 or 16)
  *       a0 b0 c0 d0         a0 b0 c0 d0        a0 a1 b0 b1 c0 c1 d0 d1
@@ -120,6 +121,7 @@ static inline pa_tiling pa_tiling_part(const pa_tiling *t, int64_t tile, int64_t
  *       a3 b3 c3 d3         a3 b3 c3 d3        beyond the last column: zeros
  * The sum starts at 0 and runs over t, then k, in order; results do not depend on the tiles. What is added comes last: a
  * sum that starts from it rounds every product to its precision (CenterFace's error is 2.6 times as large then). */
+enum { PA_FAR_A = 1, PA_FAR_C = 2 };
 typedef struct pa_gemm_args {
     int32_t n, taps, far;
     pa_tiling tiling;

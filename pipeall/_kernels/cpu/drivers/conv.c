@@ -22,7 +22,8 @@
 enum {
     MC = 104,      /* rows per chunk at most: 104 rows of KC floats are about half of a 512 KB L2 */
     PACK = 16,     /* channels packed at a time: a cache line of each filter */
-    FAR = 1 << 20, /* an input of more floats, 4 MB, is not in a core's caches */
+    FAR = 1 << 20, /* an input of more floats, 4 MB, is not in a core's caches, */
+    C_FAR = 2 << 20, /* an output of more floats not in the last cache */
 };
 
 /* k of a tap as it is packed. */
@@ -39,6 +40,12 @@ static int64_t sums_bytes(const pa_conv_op *p) {
     return round_up(p->row_block, p->kernel->mr) * PA_F16_PANELS * p->kernel->nr * p->item_bytes;
 }
 
+/* What comes from memory, as pa_gemm_args says. */
+static int far_of(const pa_conv_op *p) {
+    const int64_t a = (int64_t)p->src.h * p->src.w * p->src.stride, c = (int64_t)p->dst.h * p->dst.w * p->dst.stride;
+    return (!p->tap_rows && taps_of(p) == 1 && a > FAR ? PA_FAR_A : 0) | (c > C_FAR ? PA_FAR_C : 0);
+}
+
 static void multiply_f32(const context *ctx, const chunk *t, const pa_tiling *tiling, const float *const *pointers) {
     const pa_conv_op *p = ctx->conv;
     const int64_t taps = taps_of(p), k = k_of(p), nr = p->kernel->nr, b_step = taps * depth_of(p) * nr;
@@ -48,7 +55,7 @@ static void multiply_f32(const context *ctx, const chunk *t, const pa_tiling *ti
     const pa_panels panels = {p->kernel, t->columns, b_step, nr, p->kc, 0};
     (p->weight_type == PA_WEIGHTS_F32 ? pa_gemm_f32_panels : pa_gemm_f32_w16_panels)(&panels, &(pa_gemm_args){
         .taps = (int32_t)(p->live_taps ? p->live_taps : taps),
-        .far = !p->tap_rows && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR,
+        .far = far_of(p),
         .tiling = *tiling,
         .k = k,
         .a_step = taps * p->kernel->mr,

@@ -103,7 +103,7 @@ PA_INLINE void run(const pa_panels *p, const cut *c, int64_t taps, int64_t k, co
 PA_INLINE pa_gemm_args args_of(const pa_panels *p, const pa_gemm_args *all, const block *s, const int64_t weight_bytes) {
     pa_gemm_args g = *all;
     g.n = s->n, g.taps = (int32_t)s->taps, g.k = s->k, g.tiling = s->tiling;
-    g.far = all->far && s->panel == 0;
+    g.far = s->panel ? all->far & PA_FAR_C : all->far;
     g.a_offset += s->k0;
     g.a += s->tile * g.a_step + s->tap * p->kernel->mr;
     g.b = (const float *)((const char *)all->b + s->b * weight_bytes);
