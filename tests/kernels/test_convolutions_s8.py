@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from kernel_runs import supported_isas
-from pipeall._kernels.cpu.kernels import CpuProgram
+from pipeall._kernels.cpu.kernels import CpuProgram, small_sums
 
 from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
@@ -63,3 +63,13 @@ def test_convolutions_of_many_channels(layer, isa):
         program.add(Step("conv", "c", (source,), target, params, weight, np.zeros(outputs, np.float32)))
         found = program.run(memory.ravel())[: target.elements].reshape(expected.shape)
         np.testing.assert_array_equal(found, expected)
+
+
+def test_small_sums():
+    """Sums are small below 2^22, and what they are scaled to below 2^14, of the worst input of all."""
+    weight = np.random.default_rng(0).integers(-128, 128, (1, 50)).astype(np.int8)
+    most, least = (int((weight * np.where(weight > 0, *ends)).sum()) for ends in ((127, -128), (-128, 127)))
+    for bound, scale in ((2**22, 2.0**-9), (2**21, 2.0**-7)):
+        for bias, nearer in ((bound - most, -1), (-bound - least, 1)):
+            assert not small_sums(weight, np.array([float(bias)]), np.array([scale]))
+            assert small_sums(weight, np.array([float(bias + nearer)]), np.array([scale]))

@@ -4,11 +4,12 @@
  * Pixels of a row of the input become quads, once for all rows of the kernel: four bytes of each channel side by side. At
  * stride 1 a quad is under the windows of two outputs, whose taps lie one byte apart in it; quads begin two pixels apart.
  * A tile is 8 pixels of 8 channels. Registers: 16 sums, 4 of taps, 2 of a quad.
- * Bound: NEON instructions, of 3x3 at stride 1 for 16 outputs 12 that multiply, 24 of what becomes of the sums, 3 of quads.
+ * Bound: NEON instructions, of 3x3 at stride 1 for 16 outputs 12 that multiply, 20 of what becomes of small sums, 3 of quads.
  *
  * Modelled, cycles of a Cortex-A76 for 16 outputs of 3x3, whole layers; in brackets by depthwise_s8_neon.c, without dot products:
- *     112x112x32 32 [67]   56x56x128 33 [53]   14x14x512 40 [49]   112x112x64 stride 2 47 [60]
- * A Cortex-A55, which has half of the pipes and waits for each load, takes 71 [117], 74 [79], 91 [85] and 158 [117].
+ *     112x112x32 29 [67]   56x56x128 30 [53]   14x14x512 35 [49]   112x112x64 stride 2 44 [60]
+ * A Cortex-A55, which has half of the pipes and waits for each load, takes 71 [117], 74 [79], 91 [85] and 158 [117], of sums
+ * that are not small.
  */
 #if defined(__aarch64__)
 #define ROUND_BY_ADDING
@@ -181,7 +182,8 @@ TARGET PA_INLINE void sums_of(const strip *s, int32x4_t *sum, const int units, c
 }
 
 /* Pairs of pixels in 8 bits; `small` as of a GEMM */
-TARGET PA_INLINE void requantize(const strip *s, const finish *f, int32x4_t *sum, int8x16_t *two, const int pairs, const int small) {
+TARGET PA_INLINE void requantize(const strip *s, const finish *f, int32x4_t *sum, int8x16_t *two, const int pairs,
+                                 const int small) {
     const pa_small_narrowing to = f->small;
     const float32x4_t scale[2] = {vld1q_f32(s->scale), vld1q_f32(s->scale + 4)};
     PA_UNROLL
