@@ -168,8 +168,8 @@ def test_gemm_where_winograd_does_not_fit(step, expected):
     ("step", "expected", "m"),
     [
         (conv_step(3, 64, 224, 7, stride=2), Algorithm("winograd", 5), 5),  # the first of ResNet-50 and GoogLeNet
-        (conv_step(3, 96, 227, 11, stride=4), Algorithm("winograd", 5), 5),  # of AlexNet
-        (conv_step(3, 32, 320, 6, stride=2), Algorithm("winograd", 4), 4),  # of YOLOv5
+        (conv_step(3, 96, 227, 11, stride=4), Algorithm("winograd", 6), 6),  # of AlexNet
+        (conv_step(3, 32, 320, 6, stride=2), Algorithm("winograd", 4), 6),  # of YOLOv5
         (conv_step(64, 192, 56, 3), Algorithm("winograd", 4), 6),  # GoogLeNet's conv2
         (conv_step(16, 32, 28, 5), Algorithm("winograd", 4), 4),  # GoogLeNet's first 5x5
         (conv_step(64, 64, 56, 3), Algorithm("winograd", 4), 6),  # the four sizes of ResNet-50
@@ -177,7 +177,7 @@ def test_gemm_where_winograd_does_not_fit(step, expected):
         (conv_step(256, 256, 14, 3), Algorithm("winograd", 4, lazy=True), 5),
         (conv_step(512, 512, 7, 3), Algorithm("winograd", 4, lazy=True), 4),
         (conv_step(96, 256, 27, 5, groups=2), Algorithm("winograd", 4), 4),  # AlexNet's conv2
-        (conv_step(128, 128, 28, 3, dilation=2), Algorithm("winograd", 4), 4),  # a ResNet with gaps, for segmentation
+        (conv_step(128, 128, 28, 3, dilation=2), Algorithm("winograd", 5), 5),  # a ResNet with gaps, for segmentation
         (conv_step(256, 256, 28, 3, dilation=24), GEMM, 0),  # of DeepLab: few taps see pixels
     ],
 )

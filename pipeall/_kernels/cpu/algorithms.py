@@ -272,8 +272,8 @@ def work(step, algorithm: Algorithm, nr: int, isa: str, integers: str = "ref") -
     whole, products = step.src[0].dtype == "int8", 2 if step.dst.dtype == "float16" else 1
     if algorithm == BF16_GEMM:
         nr, products = BFLOAT_NR, BFLOATS
-    if algorithm in (GEMM, BF16_GEMM) and step.src[0].dtype == "float32":
-        step = folded(step, fold(step, nr))
+    if algorithm in (GEMM, BF16_GEMM) and step.src[0].dtype == "float32" and (together := fold(step, nr)) > 1:
+        step = folded(step, together)
     taps = step.params["kernel"][0] * step.params["kernel"][1]
     pixels = step.dst.h * step.dst.w
     if algorithm == GEMM and whole:
