@@ -100,7 +100,7 @@ OTHER = (  # plain C, and vectors that others test
     "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels copy_kernels pad_kernels"
     " strided_kernels strided_rows tiling_kernels lrn_types"
 )
-INTEGERS = "s8_vectors first_layers_s8"
+INTEGERS = "s8_vectors first_layers_s8 convolutions_s8"
 HALVES = "bfloats halves silu f16_steps half_convolutions gemv_halves"
 REFERENCE = ("_ref_", "ref-", "ref]")  # in the ids of tests of kernels in plain C: those run on the host
 

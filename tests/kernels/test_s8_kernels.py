@@ -49,6 +49,9 @@ class GemmArgs(ctypes.Structure):
         ("r_stride", INT64),
         ("sum", Binary),
         ("small", INT32),
+        *((name, INT64) for name in ("a_offset", "sums_step")),
+        ("sums", POINTER),
+        *((name, INT32) for name in ("go_on", "open")),
     ]
 
 

@@ -39,6 +39,7 @@ typedef struct problem {
     pa_requantize to;
     int reals, joins; /* joins: with a residual */
     int small;        /* sums are */
+    int64_t part;     /* k of a part of the sums: each is one call; 0: all k of all taps are */
 } problem;
 
 static int is(const char *a, const char *b) { return !strcmp(a, b); }
@@ -109,6 +110,25 @@ static int complain(const row *r, const problem *p, int i, int j, int got, int w
     return 1;
 }
 
+static void call_gemm(const row *r, const problem *p, pa_gemm_s8_args g) {
+    const int64_t padded = (p->n + r->nr - 1) / r->nr * r->nr;
+    if (!p->part) {
+        ((pa_gemm_s8_fn)r->function)(&g);
+        return;
+    }
+    g.taps = 1, g.sums_step = p->count * r->nr;
+    g.sums = aligned((size_t)(p->count * padded) * sizeof *g.sums);
+    for (int t = 0; t < p->taps; t++)
+        for (int64_t k = 0; k < p->k; k += p->part) {
+            g.a_offset = k, g.k = p->part < p->k - k ? p->part : p->k - k;
+            g.go_on = t || k, g.open = t < p->taps - 1 || k + g.k < p->k;
+            ((pa_gemm_s8_fn)r->function)(&g);
+            g.b += g.k * padded;
+            if (k + g.k == p->k) g.a += r->mr;
+        }
+    free(g.sums);
+}
+
 /* One kernel on one problem: weights is [tap][n][k], b the same packed. The bias takes the sums of row `exact` to small
  * numbers, of which C shows the last digit. */
 static int run(const row *r, const problem *p, int8_t *const a[][MOST_ROWS], const int *weights, const void *b, int exact) {
@@ -146,9 +166,9 @@ static int run(const row *r, const problem *p, int8_t *const a[][MOST_ROWS], con
         ((pa_depthwise_s8_fn)r->function)(&(pa_depthwise_s8_args){
             p->n, p->taps, tiling, step, rows_of, b, bias, scale, p->to, c, stride});
     else
-        ((pa_gemm_s8_fn)r->function)(&(pa_gemm_s8_args){
+        call_gemm(r, p, (pa_gemm_s8_args){
             p->n, p->taps, tiling, p->k, step, rows_of, b, taken, scale, p->to, c, stride, p->reals,
-            p->joins ? residual : NULL, p->joins ? stride : 0, sum_of, p->small});
+            p->joins ? residual : NULL, p->joins ? stride : 0, sum_of, p->small, 0, 0, NULL, 0, 0});
     int wrong = 0;
     for (int i = 0; i < p->count && !wrong; i++)
         for (int j = 0; j < stride && !wrong; j++) {
@@ -184,10 +204,13 @@ static int solve(const row *r, const problem *p) {
             for (int64_t x = 0; x < k; x++) {
                 const int w = weights[(t * p->n + j) * k + x] = p->small ? random_to(-4, 4) : number(p, least_weight(r));
                 const int64_t at = x / depth * depth, together = k - at < depth ? k - at : depth;
+                const int64_t k0 = p->part ? x / p->part * p->part : 0, panels = (p->n + r->nr - 1) / r->nr;
+                const int64_t of = !p->part ? p->taps * k : p->part < k - k0 ? p->part : k - k0; /* a panel of the part */
+                const int64_t before = p->part ? (t * k + k0) * panels : t * k;
                 if (depthwise)
                     ((int16_t *)b)[(j / r->nr * p->taps + t) * r->nr + j % r->nr] = (int16_t)w;
                 else
-                    b[(j / r->nr * p->taps * k + t * k + at) * r->nr + j % r->nr * together + x - at] = (int8_t)w;
+                    b[(j / r->nr * of + before + at - k0) * r->nr + j % r->nr * together + x - at] = (int8_t)w;
             }
     }
     int wrong = 0;
@@ -204,21 +227,28 @@ static int check_gemm(const row *r) {
     for (int n = 1; n <= r->nr; n++)
         for (int count = 1; count <= 2 * r->mr + 1; count++) {
             const int64_t k = step * random_to(1, 24);
-            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, count % 4 == 0, {-100, 90, random_to(-28, 37)}, 0, 0, 0});
-            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, 0, {-100, n % 2 ? INFINITY : 50, 0}, 1, 0, 0});
+            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, count % 4 == 0, {-100, 90, random_to(-28, 37)}, 0, 0, 0, 0});
+            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, 0, {-100, n % 2 ? INFINITY : 50, 0}, 1, 0, 0, 0});
         }
     for (int n = 1; r->flags & PA_JOINS && n <= 3 * r->nr + 1; n++) /* and of more than one panel */
         for (int kind = 0; kind < 6; kind++) {
             const int count = 1 + (n + kind) % (2 * r->mr + 1), zero = random_to(-28, 37);
             const float most = kind % 3 == 1 ? INFINITY : 90;
-            wrong += solve(r, &(problem){2, count, n, step * (1 + n % 5), kind == 5, {-100, most, zero}, kind % 3 == 1, kind % 3 == 2, 0});
+            wrong += solve(r, &(problem){2, count, n, step * (1 + n % 5), kind == 5, {-100, most, zero}, kind % 3 == 1,
+                                         kind % 3 == 2, 0, 0});
+        }
+    for (int n = 1; r->flags & PA_PARTS && n <= 3 * r->nr + 1; n++)
+        for (int kind = 0; kind < 3; kind++) {
+            const int count = 1 + (n + kind) % (2 * r->mr + 1), part = 16 * (1 + n % 3);
+            wrong += solve(r, &(problem){2, count, n, step * (1 + n % 12), 0, {-100, 90, kind}, kind == 1,
+                                         kind == 2 && r->flags & PA_JOINS, 0, part});
         }
     for (int n = 1; r->flags & PA_SMALL_SUMS && n <= 2 * r->nr + 1; n++)
         for (int count = 1; count <= r->mr + 1; count++)
-            wrong += solve(r, &(problem){2, count, n, step * (1 + n % 5), 0, {-100, count % 2 ? 90 : 120, -28}, 0, n % 2, 1});
+            wrong += solve(r, &(problem){2, count, n, step * (1 + n % 5), 0, {-100, count % 2 ? 90 : 120, -28}, 0, n % 2, 1, 0});
     for (int64_t k = step; k <= 24 * step; k += step)
-        wrong += solve(r, &(problem){2, r->mr, r->nr, k, 1, {-255, 0, 127}, 0, 0, 0});
-    return wrong + solve(r, &(problem){1, r->mr, r->nr, 65536, 1, {-128, 127, 0}, 0, 0, 0});
+        wrong += solve(r, &(problem){2, r->mr, r->nr, k, 1, {-255, 0, 127}, 0, 0, 0, 0});
+    return wrong + solve(r, &(problem){1, r->mr, r->nr, 65536, 1, {-128, 127, 0}, 0, 0, 0, 0});
 }
 
 static int check_depthwise(const row *r) {
@@ -226,7 +256,7 @@ static int check_depthwise(const row *r) {
     for (int n = 1; n <= 3 * r->nr + 1; n++)
         for (int count = 1; count <= 2 * r->mr + 1; count++) {
             const int taps = random_to(1, MOST_TAPS);
-            wrong += solve(r, &(problem){taps, count, n, 1, count % 4 == 0, {-100, 90, random_to(-28, 37)}, 0, 0, 0});
+            wrong += solve(r, &(problem){taps, count, n, 1, count % 4 == 0, {-100, 90, random_to(-28, 37)}, 0, 0, 0, 0});
         }
     return wrong;
 }

@@ -17,6 +17,7 @@ typedef enum pa_kernel_flags {
     PA_UNSIGNED_A = 4,     /* multiplies unsigned by signed bytes: activations are wanted with 128 added */
     PA_JOINS = 8,          /* adds a residual to results in registers */
     PA_SMALL_SUMS = 16,    /* takes sums of few bits faster */
+    PA_PARTS = 32,         /* makes a sum in several calls */
 } pa_kernel_flags;
 
 typedef struct pa_kernel_row {

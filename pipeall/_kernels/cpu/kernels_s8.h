@@ -40,6 +40,9 @@ enum { PA_BITS = 0x4b400000, PA_SMALL_SUM = 1 << 22, PA_SMALL_RESULT = 1 << 14 }
  *   bias, scale   of each panel NR, 64-byte aligned; scale is finite and above 0
  *   small  sums and bias are within PA_SMALL_SUM, and what is rounded, with the residual, within PA_SMALL_RESULT; to the bias
  *          PA_BITS is added, so that the sums are the bits of floats. Kernels with PA_SMALL_SUMS take it
+ * A call of a kernel with PA_PARTS may be about a part of the sums: so many taps and k, of each row from byte a_offset on. If
+ * they `go_on` they begin with what is in `sums` in place of the bias, and if they are `open` they end there in place of C:
+ * [panel][row][NR], panels sums_step apart.
  * KR is the row's of kernels.inc: 4, 8 or 16. k is a multiple of it; where it is 16, of 8: then the last eight lie together,
  * behind the blocks of 16. */
 typedef struct pa_gemm_s8_args {
@@ -58,6 +61,9 @@ typedef struct pa_gemm_s8_args {
     int64_t r_stride;
     pa_binary_s8_args sum;
     int32_t small;
+    int64_t a_offset, sums_step;
+    int32_t *sums;
+    int32_t go_on, open;
 } pa_gemm_s8_args;
 typedef void (*pa_gemm_s8_fn)(const pa_gemm_s8_args *);
 

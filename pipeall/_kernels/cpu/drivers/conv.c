@@ -52,7 +52,7 @@ static void multiply_f32(const context *ctx, const chunk *t, const pa_tiling *ti
     const int64_t skipped = t->panel * b_step + p->tap * depth_of(p) * nr;
     const float *b = (const float *)((const char *)p->weight + skipped * weight_bytes(p));
     const float *r = p->silu ? NULL : (const float *)ctx->residual;
-    const pa_panels panels = {p->kernel, t->columns, b_step, nr, p->kc, 0};
+    const pa_panels panels = {p->kernel, t->columns, b_step, nr, p->kc, 0, 0, 0};
     (p->weight_type == PA_WEIGHTS_F32 ? pa_gemm_f32_panels : pa_gemm_f32_w16_panels)(&panels, &(pa_gemm_args){
         .taps = (int32_t)(p->live_taps ? p->live_taps : taps),
         .far = far_of(p),
@@ -77,7 +77,7 @@ static void multiply_f16(const context *ctx, const chunk *t, const pa_tiling *ti
     const pa_conv_op *p = ctx->conv;
     const int64_t taps = taps_of(p), k = k_of(p), nr = p->kernel->nr, b_step = taps * k * nr;
     const uint16_t *b = (const uint16_t *)p->weight + t->panel * b_step + p->tap * k * nr, *r = p->silu ? NULL : (const uint16_t *)ctx->residual;
-    const pa_panels panels = {p->kernel, t->columns, b_step, nr, p->kc, 0};
+    const pa_panels panels = {p->kernel, t->columns, b_step, nr, p->kc, 0, 0, 0};
     pa_gemm_f16_panels(&panels, &(pa_gemm_f16_args){
         .taps = (int32_t)(p->live_taps ? p->live_taps : taps),
         .first = 1,

@@ -2,6 +2,7 @@
 #ifndef PIPEALL_GEMM_H
 #define PIPEALL_GEMM_H
 
+#include "../../intmath.h"
 #include "../dispatch.h"
 #include "../kernels_f16.h"
 #include "../kernels_s8.h"
@@ -19,7 +20,19 @@ static inline void pa_point_rows(void *pointers, const pa_tiling *tiling, int mr
 typedef struct pa_panels {
     const pa_kernel_row *kernel;
     int64_t columns, b_step, bias_step, kc, a_tile;
+    int64_t first, all; /* of pa_gemm_s8_panels: the first one here, of so many that B has */
 } pa_panels;
+
+/* Blocks of a sum: of so many taps, and of so many k of each. */
+typedef struct pa_blocks {
+    int64_t taps, k;
+} pa_blocks;
+
+/* line: k of a block are a multiple of it; of a kc of 0 there is one block. */
+static inline pa_blocks pa_blocks_of(int64_t taps, int64_t k, int64_t kc, int64_t line) {
+    if (!kc) return (pa_blocks){taps, k};
+    return (pa_blocks){k < kc ? min64(kc / k, taps) : 1, min64(round_up(ceil_div(k, ceil_div(k, kc)), line), k)};
+}
 
 /* What the micro-kernel does for all panels. `all` is about the first of them, without n; its `next` is read after all the
  * others. Results depend on kc, not on the rest of the blocking. */
@@ -33,7 +46,10 @@ void pa_gemm_f32_w16_panels(const pa_panels *p, const pa_gemm_args *all);
 enum { PA_F16_PANELS = 4 };
 void pa_gemm_f16_panels(const pa_panels *p, const pa_gemm_f16_args *all);
 
-/* The same of integers. kc is 0. */
+/* The same of integers. kc is 0 for kernels without PA_PARTS. With it PA_S8_LINE columns at a time are made whole, in `sums`,
+ * which are as wide, and what a block reads of their panels lies together: B is [PA_S8_LINE columns][block][panel][tap][k]. */
+enum { PA_S8_LINE = 64 /* columns: a cache line of C */, PA_S8_K = 16 /* of a block a multiple */ };
+static inline int64_t pa_s8_panels(const pa_kernel_row *kernel) { return PA_S8_LINE / kernel->nr; }
 void pa_gemm_s8_panels(const pa_panels *p, const pa_gemm_s8_args *all);
 
 #endif

@@ -124,7 +124,7 @@ static void multiply_few(const product *p, int64_t first, int64_t columns) {
 }
 
 static void multiply_many(const product *p, int64_t first, int64_t columns) {
-    const pa_panels panels = {p->kernel, columns, p->kernel->nr * p->k, p->kernel->nr, PA_GEMV_BLOCK, 0};
+    const pa_panels panels = {p->kernel, columns, p->kernel->nr * p->k, p->kernel->nr, PA_GEMV_BLOCK, 0, 0, 0};
     const float *rows[ROWS + MR_MAX];
     for (int64_t row = 0; row < p->rows; row += ROWS) {
         const pa_gemm_args g = product_args(p, rows, row, min64(ROWS, p->rows - row), first);

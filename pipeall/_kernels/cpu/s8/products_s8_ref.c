@@ -21,14 +21,17 @@ void pa_gemm_s8_ref_4x8(const pa_gemm_s8_args *g) {
         for (int i = 0; i < pa_tile_rows(&g->tiling, tile); i++, row++) {
             for (int j = 0; j < g->n; j++) {
                 const int8_t *b = g->b + j / NR * NR * g->taps * g->k + j % NR * DEPTH;
-                int32_t sum = g->bias[j];
+                int32_t *part = g->sums ? g->sums + (j / NR * g->sums_step + row * NR + j % NR) : NULL;
+                int32_t sum = g->go_on ? *part : g->bias[j];
                 for (int t = 0; t < g->taps; t++) {
-                    const int8_t *a = rows[t * MR + i];
+                    const int8_t *a = rows[t * MR + i] + g->a_offset;
                     for (int64_t k = 0; k < g->k; k += DEPTH, b += NR * DEPTH)
                         for (int d = 0; d < DEPTH; d++) sum += a[k + d] * b[d];
                 }
                 const int64_t at = row * g->c_stride + j;
-                if (g->float_dst)
+                if (g->open)
+                    *part = sum;
+                else if (g->float_dst)
                     ((float *)g->c)[at] = pa_real(sum, g->scale[j], &g->to);
                 else
                     ((int8_t *)g->c)[at] = pa_requantized(sum, g->scale[j], &g->to);
