@@ -28,7 +28,7 @@ from pipeall.graph.ops import run_graph
 from pipeall.steps import Step, is_depthwise
 
 VARIANTS = [(2, 5), (3, 2), (3, 4), (3, 5), (3, 6), (4, 3), (4, 5), (5, 2), (5, 4)]  # r, m
-ROW_OPS = ("gemm", "winograd_input", "winograd_weight", "winograd_output")
+ROW_OPS = ("gemm", "winograd_input", "winograd_weight", "winograd_output", "winograd_products", "winograd_columns")
 KERNELS = sorted({(row.isa, row.core) for row in FLOAT_ROWS if row.op in ROW_OPS})
 PANELS = sorted({row.nr for row in FLOAT_ROWS if row.op in ("gemm", "gemv")})
 

@@ -270,7 +270,7 @@ typedef void (*pa_winograd_weight_f32_fn)(const pa_winograd_weight_args *);
 /* The first height x width pixels of clamp(bias + out + r, lo, hi); point p of the sum is at in[p * in_stride + c], and
  * in may be read up to the next multiple of PA_LANES_MAX channels. r: residual or NULL. */
 typedef struct pa_winograd_output_args {
-    int32_t n, m, height, width, channels, silu; /* the last of pa_winograd_columns_f16_fn alone */
+    int32_t n, m, height, width, channels, silu; /* the last of columns alone */
     const void *in;
     int64_t in_stride;
     const void *bias;

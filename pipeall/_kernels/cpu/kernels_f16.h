@@ -8,7 +8,7 @@
 #ifndef PIPEALL_KERNELS_F16_H
 #define PIPEALL_KERNELS_F16_H
 
-#include "kernels.h"
+#include "kernels_winograd.h"
 
 enum { PA_F16_BLOCK = 128 };
 
@@ -58,25 +58,10 @@ typedef pa_gemm_f32_fn pa_gemm_f32_bf16w_fn;
 typedef pa_winograd_input_f32_fn pa_winograd_input_f16_fn;
 typedef pa_winograd_output_f32_fn pa_winograd_output_f16_fn; /* all of halves */
 
-/* A row of points of tiles of 6 x 6, whose sums over k are transformed as they are made: with
- * S[p] = sum_k A[tile * a_tile + p * a_point + k] * B[(p * k + k) * NR + c], for p < 6 and c < NR,
- *   out[j * out_stride + tile * out_tile + c] = (first ? 0 : itself) + (A^T S)[j]      for j < m
- * k is a multiple of 4, at least 8 and PA_F16_BLOCK at most. next: what is read after b, of the same size, to prefetch.
- * Sums may be made in half precision as of pa_gemm_f16_fn, and sums of the transform round to halves. */
-typedef struct pa_winograd_products_args {
-    int32_t m, first;
-    int64_t tiles, k;
-    const uint16_t *a;
-    int64_t a_tile, a_point;
-    const uint16_t *b, *next; /* 16-byte aligned */
-    uint16_t *out;
-    int64_t out_stride, out_tile;
-} pa_winograd_products_args;
-typedef void (*pa_winograd_products_f16_fn)(const pa_winograd_products_args *);
-
-/* As pa_winograd_output_f16_fn of n = 6, where that was done: row i of a tile is m sums, at in[(i * m + j) * in_stride + c]. With
- * `silu`, SiLU of each sum with its bias, as pa_silu_f16_fn has it, before the residual. */
-typedef pa_winograd_output_f32_fn pa_winograd_columns_f16_fn;
+/* As pa_winograd_products_f32_fn, of halves, in tiles of 6 points; k is PA_F16_BLOCK at most. Sums may be made in half precision as
+ * of pa_gemm_f16_fn, and sums of the transform round to halves. */
+typedef pa_winograd_products_f32_fn pa_winograd_products_f16_fn;
+typedef pa_winograd_columns_f32_fn pa_winograd_columns_f16_fn;
 
 /* The same of halves. taps * depth is PA_F16_BLOCK at most: the sums are in half precision, but the reference's, which are
  * floats. A packed bias is b and what b, rounded to a half, leaves of it, as a half: a sum starts from the rest, which is too

@@ -116,10 +116,14 @@ def silu(steps):
     conv(steps, steps.whole(3, 7, 37, most=2), 37, 3, groups=37, silu=True)
 
 
-@case("winograd_input", "winograd_weight", "winograd_output", "gemm", within=TRANSFORMED)
+WINOGRADS = ("winograd_input", "winograd_output", "winograd_products", "winograd_columns")
+
+
+@case("winograd_weight", "gemm", *WINOGRADS, within=TRANSFORMED)
 def winograd(steps):
     for kernel, m in ((3, 2), (3, 4), (3, 5), (3, 6), (5, 2), (5, 4), (4, 3), (4, 5), (2, 5)):
-        conv(steps, steps.whole(5, 7, 19, most=2), 21, kernel, algorithm=Algorithm("winograd", m), most=2)
+        for channels in (12, 19):  # by rows of points where these are few and in fours
+            conv(steps, steps.whole(5, 7, channels, most=2), 21, kernel, algorithm=Algorithm("winograd", m), most=2)
 
 
 @case("strassen_split", "strassen_join", "gemm")
@@ -295,9 +299,6 @@ def depthwise_halves(steps):
     conv(steps, steps.whole(7, 15, 37, dtype="float16"), 37, 3, groups=37, residual=True, dtype="float16", most=2)
     conv(steps, steps.whole(9, 11, 37, most=2, dtype="float16"), 37, 5, groups=37, stride=2, most=2)
     conv(steps, steps.whole(5, 9, 15, dtype="float16"), 20, 3, groups=5, algorithm=DIRECT, most=2)
-
-
-WINOGRADS = ("winograd_input", "winograd_output", "winograd_products", "winograd_columns")
 
 
 @case("silu", "depthwise", "gemm", *WINOGRADS, type_="f16", within=TRANSFORMED_HALVES)

@@ -10,6 +10,7 @@
 #define WINO_TYPE f32
 #define WINO_PART(n) 1.0f /* of B that the transform of the input has */
 #define WINO_LARGEST 8
+#define WINO_SILU 0 /* whether SiLU is made with the columns */
 #endif
 
 #define WINO_NAME_OF(op, type) PA_TYPED_NAME(op, type)

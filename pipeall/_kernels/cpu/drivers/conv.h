@@ -136,7 +136,7 @@ typedef struct pa_winograd_op {
     int32_t stride;  /* above 1: s x s pixels of conv.src are one of s * s times the channels, their phases (space_to_depth.py),
                         of which kh and kw are taps */
     const pa_kernel_row *input, *transform, *output;
-    const pa_kernel_row *products, *columns; /* of halves and n = 6, in place of GEMM and output: else NULL */
+    const pa_kernel_row *products, *columns; /* in place of GEMM and output: or NULL */
     pa_winograd_s8 s8;
     int32_t lazy;            /* weights are transformed anew in every frame */
     const void *transformed; /* else what pa_winograd_transform made of them */

@@ -185,14 +185,15 @@ cdef object in_phases(step, pa_winograd_op *op):
 cdef int add_winograd(CpuProgram self, step, algorithm) except -1:
     cdef pa_winograd_op *op = <pa_winograd_op *>self.new(sizeof(pa_winograd_op))
     cdef bint halves = step.dst.dtype == "float16"
+    real = "f16" if halves else "f32"
     fill_conv(self, step, &op.conv, self.row(step, "gemm") if halves else gemm_row(self, step))
     shaped = in_phases(fill_winograd_s8(self, step, op) if step.dst.dtype == "int8" else step, op)
     op.m, op.n = tile(shaped, algorithm)
     op.transform = self.row_of(step, "winograd_weight", "f32")
-    op.input = self.row_of(step, "winograd_input", "f16" if halves else "f32")
-    op.output = self.row_of(step, "winograd_output", "f16" if halves else "f32")
-    if halves and op.n == 6:
-        op.products, op.columns = self.row_of(step, "winograd_products", "f16"), self.row_of(step, "winograd_columns", "f16")
+    op.input, op.output = self.row_of(step, "winograd_input", real), self.row_of(step, "winograd_output", real)
+    op.products, op.columns = self.row_of(step, "winograd_products", real), self.row_of(step, "winograd_columns", real)
+    if op.n < 6 or <bytes>op.products.isa != <bytes>op.conv.kernel.isa:  # x86 has none but the reference
+        op.products = op.columns = NULL
     weights = use_weights(self, step, shaped, &op.conv, algorithm)
     op.lazy = algorithm.lazy
     pa_winograd_plan(op, self.threads)

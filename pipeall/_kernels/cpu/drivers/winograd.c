@@ -12,8 +12,9 @@
  * pixels as far apart. They are read where they lie in the input, or, at its border, in a copy of what is under the tile with
  * zeros around it.
  *
- * Of halves all that is transformed, and the sums, are halves too. Rows of 6 points are transformed in the registers of the
- * kernel that makes their sums, so that M is [row of points][pixel of a row of the tile][tile][channel].
+ * Of halves all that is transformed, and the sums, are halves too. Their rows of 6 points are transformed in the registers of the
+ * kernel that makes their sums, so that M is [row of points][pixel of a row of the tile][tile][channel]; rows of floats are
+ * where sums are short, as in first layers, where a GEMM's tiles begin and end as long as they multiply.
  *
  * Integers become floats, and floats integers, a tile at a time, in the thread's scratch: beside them it stays in L1.
  */
@@ -23,17 +24,32 @@
 #include "winograd_input.h"
 
 enum {
-    KC = 256,             /* channels of a block of k at most: 256 x 16 floats = 16 KB of B beside the rows of A in L1 */
-    ROWS_KC = 64,         /* of rows of points on in-order cores, whose L1 has 32 KB: 6 x 64 x 16 halves of B are 12 */
-    LAZY_KC = 64,         /* the same where weights are transformed in the frame: n * n such blocks in L2 */
-    BLOCK_BYTES = 512 << 10, /* of a group's transformed input, per thread */
-    SUMS_BYTES = 512 << 10,  /* of the GEMMs' results of a chunk, per thread */
+    KC = 256,      /* channels of a block of k at most: 256 x 16 floats = 16 KB of B beside the rows of A in L1 */
+    ROWS_KC = 64,  /* of rows of halves on in-order cores, whose L1 has 32 KB: 6 x 64 x 16 halves of B are 12 */
+    LAZY_KC = 64,  /* the same where weights are transformed in the frame: n * n such blocks in L2 */
+    COLUMNS = 64,  /* of M at most: as wide as four cache lines; beside wider ones the block does not stay in L2 */
+#ifdef __aarch64__ /* more than some L2 have: else weights are read more often, which takes longer */
+    BLOCK_BYTES = 1024 << 10, /* of a group's transformed input, per thread */
+    SUMS_BYTES = 1024 << 10,  /* of the GEMMs' results of a chunk, per thread */
+#else
+    BLOCK_BYTES = 512 << 10,
+    SUMS_BYTES = 512 << 10,
+#endif
     BLOCK_BYTES_LEAST = 96, /* of a channel of a block's points: 24 tiles of floats, what each read of the weights is for */
-    PANELS = 4,             /* of a chunk at most, or twice as many while a block's sums are of PANELS_BYTES */
-    PANELS_BYTES = 384 << 10,
-    COLUMNS = 64,           /* of M: as wide as four cache lines; beside wider ones the block does not stay in L2 */
     INPUT_CHUNKS = 4,       /* of the input transform per thread, aimed at */
     INPUT_FLOATS = 1024,    /* channels of the tiles of such a chunk at most, unless a tile has more */
+};
+
+/* Rows of floats, whose weights are few. */
+enum {
+    ROWS_BYTES = 4 << 10, /* of a panel's row at most, 16 channels of 8 points: with more channels a GEMM, which uses what it loads
+                             more often, is as fast on a Cortex-A76 and faster on an A73 */
+    ROWS_COLUMNS = 32,
+    ROWS_BLOCK_BYTES = 512 << 10,
+    ROWS_SUMS_BYTES = 512 << 10,
+    ROWS_SUMS_IN_ORDER = 64 << 10, /* these stay in an L2 of 256 KB that a cluster shares */
+    ROWS_A_BYTES = 8 << 10,        /* of rows of tiles that stay in L1 */
+    ROWS_B_BYTES = 16 << 10,       /* while those of panels pass by, which stay there, too */
 };
 
 /* ---- the step ---- */
@@ -112,28 +128,33 @@ static void multiply(const context *ctx, int64_t group, int64_t part, int64_t pa
 
 /* The same by rows of points: a row of B of a panel stays in L1. */
 static void multiply_by_rows(const context *ctx, int64_t group, int64_t part, int64_t panel0, int64_t panels, int64_t tile0,
-                             int64_t tiles, uint16_t *m) {
+                             int64_t tiles, char *m) {
     const pa_winograd_op *op = ctx->op;
-    const int64_t nr = op->conv.kernel->nr, k = min64(op->kc, channels_of(op) - part * op->kc);
-    const int64_t b_step = channels_of(op) * points_of(op) * nr, b_row = 6 * k * nr;
-    const uint16_t *b = (const uint16_t *)op->transformed + (group * panels_of(op) + panel0) * b_step + part * op->kc * points_of(op) * nr;
-    const uint16_t *a = (const uint16_t *)ctx->input + (group * op->k_blocks + part) * points_of(op) * input_stride(op) + tile0 * op->kc;
-    for (int row = 0; row < 6; row++, a += 6 * input_stride(op), b += b_row, m += op->m * m_stride(op)) {
-        for (int64_t panel = 0; panel < panels; panel++)
-            PA_FUNCTION(winograd_products, f16, op->products)(&(pa_winograd_products_args){
-                .m = op->m,
-                .first = part == 0,
-                .tiles = tiles,
-                .k = k,
-                .a = a,
-                .a_tile = op->kc,
-                .a_point = input_stride(op),
-                .b = b + panel * b_step,
-                .next = panel + 1 < panels ? b + (panel + 1) * b_step : row < 5 ? b + b_row : b,
-                .out = m + panel * nr,
-                .out_stride = m_stride(op),
-                .out_tile = op->panel_block * nr,
-            });
+    const int64_t nr = op->conv.kernel->nr, k = min64(op->kc, channels_of(op) - part * op->kc), bytes = real_bytes(op);
+    const int64_t b_step = channels_of(op) * points_of(op) * nr * bytes, b_row = op->n * k * nr * bytes;
+    const int64_t a_row = op->n * input_stride(op) * bytes, first = (group * op->k_blocks + part) * points_of(op);
+    const char *b = (const char *)op->transformed + (group * panels_of(op) + panel0) * b_step + part * op->kc * points_of(op) * nr * bytes;
+    const char *a = ctx->input + (first * input_stride(op) + tile0 * op->kc) * bytes;
+    const int64_t threes = max64(ROWS_A_BYTES / (op->n * k * bytes) / PA_WINOGRAD_ROW_TILES, 1);
+    const int64_t some = !is_f16(op) && panels * b_row <= ROWS_B_BYTES ? threes * PA_WINOGRAD_ROW_TILES : tiles;
+    for (int row = 0; row < op->n; row++, a += a_row, b += b_row, m += op->m * m_stride(op) * bytes) {
+        for (int64_t t = 0; t < tiles; t += some)
+            for (int64_t panel = 0; panel < panels; panel++)
+                PA_FUNCTION(winograd_products, f32, op->products)(&(pa_winograd_products_args){
+                    .n = op->n,
+                    .m = op->m,
+                    .first = part == 0,
+                    .tiles = min64(some, tiles - t),
+                    .k = k,
+                    .a = a + t * op->kc * bytes,
+                    .a_tile = op->kc,
+                    .a_point = input_stride(op),
+                    .b = b + panel * b_step,
+                    .next = panel + 1 < panels ? b + (panel + 1) * b_step : row + 1 < op->n ? b + b_row : b,
+                    .out = m + (t * op->panel_block + panel) * nr * bytes,
+                    .out_stride = m_stride(op),
+                    .out_tile = op->panel_block * nr,
+                });
     }
 }
 
@@ -171,13 +192,14 @@ static void output_pieces(const void *arg, int64_t first, int64_t end, int threa
 
     float *m = ctx->scratch + thread * own_floats(op);
     float *float_tile = op->s8.dequantize ? m + staged_at(op) : NULL;
+    const int with_silu = op->by_rows && is_f16(op); /* the columns make it */
     char *dst = pa_view_at(&p->dst, ctx->bases, bytes), *r = pa_view_at(&p->residual, ctx->bases, bytes);
     void *pointers = m + staged_at(op) + round_up(staged_floats(op), 2);
     const pa_tiling tiling = pa_tiling_of(tiles, p->kernel->mr);
     if (!op->by_rows) pa_point_rows(pointers, &tiling, p->kernel->mr, ctx->input, op->kc * bytes);
     for (int64_t part = 0; part < op->k_blocks; part++) {
         if (op->by_rows)
-            multiply_by_rows(ctx, group, part, panel0, panels, tile0, tiles, (uint16_t *)m);
+            multiply_by_rows(ctx, group, part, panel0, panels, tile0, tiles, (char *)m);
         else
             multiply(ctx, group, part, panel0, panels, tile0, &tiling, m, pointers);
     }
@@ -200,19 +222,16 @@ static void output_pieces(const void *arg, int64_t first, int64_t end, int threa
             .out = float_tile ? (void *)float_tile : dst + (pixel * p->dst.stride + channel) * bytes,
             .out_row = float_tile ? op->m * wide : apart * p->dst.w * p->dst.stride,
             .out_pixel = float_tile ? wide : apart * p->dst.stride,
-            .silu = op->by_rows && p->silu,
-            .r = p->has_residual && (op->by_rows || !p->silu) ? r + (pixel * p->residual.stride + channel) * bytes : NULL,
+            .silu = with_silu && p->silu,
+            .r = p->has_residual && (with_silu || !p->silu) ? r + (pixel * p->residual.stride + channel) * bytes : NULL,
             .r_row = apart * p->dst.w * p->residual.stride,
             .r_pixel = apart * p->residual.stride,
             .lo = p->lo,
             .hi = p->hi,
         };
-        if (op->by_rows) {
-            PA_FUNCTION(winograd_columns, f16, op->columns)(&args);
-            continue;
-        }
-        PA_FUNCTION(winograd_output, f32, op->output)(&args);
+        PA_FUNCTION(winograd_output, f32, op->by_rows ? op->columns : op->output)(&args);
         if (float_tile) store_integers(ctx, &args, pixel, channel);
+        if (with_silu) continue;
         for (int64_t i = 0, at = pixel; p->silu && i < args.height; i++, at += apart * p->dst.w)
             PA_FUNCTION(silu, f32, p->silu)(args.width, args.channels, dst + (at * p->dst.stride + channel) * bytes,
                 apart * p->dst.stride, p->has_residual ? r + (at * p->residual.stride + channel) * bytes : NULL, args.r_pixel);
@@ -224,7 +243,7 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
     op->tiles_y = p->dilation_y * (int32_t)ceil_div(ceil_div(p->dst.h, p->dilation_y), op->m);
     op->tiles_x = p->dilation_x * (int32_t)ceil_div(ceil_div(p->dst.w, p->dilation_x), op->m);
     const int in_order = op->products && strcmp(op->products->core, "in-order") == 0;
-    const int64_t most = in_order ? ROWS_KC : is_f16(op) ? PA_F16_BLOCK : op->lazy ? LAZY_KC : KC;
+    const int64_t most = !is_f16(op) ? (op->lazy ? LAZY_KC : KC) : in_order ? ROWS_KC : PA_F16_BLOCK;
     op->k_blocks = (int32_t)ceil_div(channels_of(op), most);
     op->kc = round_up(ceil_div(channels_of(op), op->k_blocks), PA_LANES_MAX);
     op->k_blocks = (int32_t)ceil_div(channels_of(op), op->kc);
@@ -238,25 +257,31 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
     }
 
     const int64_t last = channels_of(op) - (op->k_blocks - 1) * op->kc;
-    op->by_rows = op->products && last % 4 == 0 && last >= 8;
+    const int64_t row_bytes = op->n * op->kc * p->kernel->nr * (int64_t)sizeof(float);
+    const int short_sums = is_f16(op) || row_bytes <= ROWS_BYTES;
+    op->by_rows = op->products && !op->lazy && last % 4 == 0 && last >= 8 && short_sums;
+    const int float_rows = op->by_rows && !is_f16(op);
+    const int64_t unit = float_rows ? PA_WINOGRAD_ROW_TILES : p->kernel->mr;
 
     const int64_t tiles = tiles_of(op), tile_bytes = points_of(op) * channels_of(op) * (int64_t)sizeof(float);
     /* lazy: each block would transform the weights again, and each split */
-    const int64_t fitting = op->lazy ? tiles : max64((int64_t)threads * BLOCK_BYTES / tile_bytes, BLOCK_BYTES_LEAST / real_bytes(op));
+    const int64_t block_bytes = float_rows ? ROWS_BLOCK_BYTES : BLOCK_BYTES;
+    const int64_t fitting = op->lazy ? tiles : max64((int64_t)threads * block_bytes / tile_bytes, BLOCK_BYTES_LEAST / real_bytes(op));
     op->block = ceil_div(tiles, ceil_div(tiles, fitting));
-    op->block = min64(round_up(op->block, p->kernel->mr), tiles);
+    op->block = min64(round_up(op->block, unit), tiles);
 
-    const int64_t panel_bytes = points_of(op) * op->block * p->kernel->nr * (int64_t)sizeof(float);
-    const int64_t panels = !is_f16(op) && 2 * PANELS * panel_bytes <= PANELS_BYTES ? 2 * PANELS : PANELS;
-    op->panel_block = !op->lazy ? min64(min64(panels, max64(1, COLUMNS / p->kernel->nr)), panels_of(op)) : 1;
-    const int64_t sums_bytes = points_of(op) * op->panel_block * p->kernel->nr * (int64_t)sizeof(float); /* of a tile */
-    op->split = op->lazy ? op->block : min64(op->block, round_up(max64(1, SUMS_BYTES / sums_bytes), p->kernel->mr));
+    const int64_t columns = float_rows ? ROWS_COLUMNS : COLUMNS;
+    op->panel_block = !op->lazy ? min64(max64(1, columns / p->kernel->nr), panels_of(op)) : 1;
+    const int64_t sums = float_rows ? op->n * op->m : points_of(op);
+    const int64_t most_bytes = !float_rows ? SUMS_BYTES : in_order ? ROWS_SUMS_IN_ORDER : ROWS_SUMS_BYTES;
+    const int64_t sums_bytes = sums * op->panel_block * p->kernel->nr * (int64_t)sizeof(float); /* of a tile */
+    op->split = op->lazy ? op->block : min64(op->block, round_up(max64(1, most_bytes / sums_bytes), unit));
     if (threads > 1) {
         const pa_product product = {
             .rows = op->lazy ? 1 : op->block,
             .panels = panels_of(op),
             .groups = p->groups,
-            .unit = p->kernel->mr,
+            .unit = unit,
             .most = op->split,
             .line = max64(1, LINE_BYTES / (p->kernel->nr * real_bytes(op))),
             .widest = op->panel_block,

@@ -3,3 +3,4 @@
 #define WINO_TYPE f16
 #define WINO_PART(n) ((n) == 4 ? 0.5f : 0.25f)
 #define WINO_LARGEST 6
+#define WINO_SILU 1
