@@ -29,12 +29,13 @@ enum {
     LAZY_KC = 64,  /* the same where weights are transformed in the frame: n * n such blocks in L2 */
     COLUMNS = 64,  /* of M at most: as wide as four cache lines; beside wider ones the block does not stay in L2 */
 #ifdef __aarch64__ /* more than some L2 have: else weights are read more often, which takes longer */
-    BLOCK_BYTES = 1024 << 10, /* of a group's transformed input, per thread */
-    SUMS_BYTES = 1024 << 10,  /* of the GEMMs' results of a chunk, per thread */
+    BLOCK_BYTES = 768 << 10, /* of a group's transformed input, per thread */
+    SUMS_BYTES = 768 << 10,  /* of the GEMMs' results of a chunk, per thread */
 #else
     BLOCK_BYTES = 512 << 10,
     SUMS_BYTES = 512 << 10,
 #endif
+    HALVES_BYTES = 1024 << 10, /* both, of halves, counted as floats */
     BLOCK_BYTES_LEAST = 96, /* of a channel of a block's points: 24 tiles of floats, what each read of the weights is for */
     INPUT_CHUNKS = 4,       /* of the input transform per thread, aimed at */
     INPUT_FLOATS = 1024,    /* channels of the tiles of such a chunk at most, unless a tile has more */
@@ -265,7 +266,7 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
 
     const int64_t tiles = tiles_of(op), tile_bytes = points_of(op) * channels_of(op) * (int64_t)sizeof(float);
     /* lazy: each block would transform the weights again, and each split */
-    const int64_t block_bytes = float_rows ? ROWS_BLOCK_BYTES : BLOCK_BYTES;
+    const int64_t block_bytes = is_f16(op) ? HALVES_BYTES : float_rows ? ROWS_BLOCK_BYTES : BLOCK_BYTES;
     const int64_t fitting = op->lazy ? tiles : max64((int64_t)threads * block_bytes / tile_bytes, BLOCK_BYTES_LEAST / real_bytes(op));
     op->block = ceil_div(tiles, ceil_div(tiles, fitting));
     op->block = min64(round_up(op->block, unit), tiles);
@@ -273,9 +274,11 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
     const int64_t columns = float_rows ? ROWS_COLUMNS : COLUMNS;
     op->panel_block = !op->lazy ? min64(max64(1, columns / p->kernel->nr), panels_of(op)) : 1;
     const int64_t sums = float_rows ? op->n * op->m : points_of(op);
-    const int64_t most_bytes = !float_rows ? SUMS_BYTES : in_order ? ROWS_SUMS_IN_ORDER : ROWS_SUMS_BYTES;
+    const int64_t rows_bytes = in_order ? ROWS_SUMS_IN_ORDER : ROWS_SUMS_BYTES;
+    const int64_t most_bytes = is_f16(op) ? HALVES_BYTES : float_rows ? rows_bytes : SUMS_BYTES;
     const int64_t sums_bytes = sums * op->panel_block * p->kernel->nr * (int64_t)sizeof(float); /* of a tile */
-    op->split = op->lazy ? op->block : min64(op->block, round_up(max64(1, most_bytes / sums_bytes), unit));
+    const int64_t chunks = ceil_div(op->block, max64(1, most_bytes / sums_bytes));
+    op->split = op->lazy ? op->block : min64(op->block, round_up(ceil_div(op->block, chunks), unit));
     if (threads > 1) {
         const pa_product product = {
             .rows = op->lazy ? 1 : op->block,
