@@ -89,7 +89,7 @@ TARGET PA_INLINE void sums(const pa_gemm_s8_args *g, const int8_t *const *rows, 
 }
 
 TARGET PA_INLINE int32x4_t total(const int32x4_t *sum, int i) { return sum[i]; }
-enum { KEPT = 0, PARTS = 0 };
+enum { KEPT = 0, PARTS = 0, BIASED = 1 };
 
 #include "gemm_s8_neon.inc"
 #endif
