@@ -46,7 +46,7 @@ def test_every_kernel_over_the_case_table(simulated, thinned, pytestconfig):
     chosen = f"(test_case and not stored_in_half and {chosen} or test_winograd)"
     if not pytestconfig.getoption("--sweep"):
         chosen += " and not many"  # tiles: a minute of them
-    cases = ("tests/opencl/test_opencl.py", *thinned(16), "-k", chosen)  # of every kind some
+    cases = ("tests/opencl/test_opencl.py", *thinned(24), "-k", chosen)  # of every kind some
     printed = run(REPOSITORY, "-m", "pytest", "-q", "-p", "no:cacheprovider", *cases, **variables)
     assert "passed" in printed and "skipped" not in printed, printed
     assert not log.read_text()
