@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -115,16 +116,20 @@ def test_a_service_reads_model_and_plan_again(clip, tmp_path):
     for units, classes, files in (("B", 4, (model, plan)), ("L", 6, (later_model, later_plan))):
         save_onnx(small_classifier(classes), files[0])
         Plan.parse(units).save(files[1])
-    process = program("run", model, clip, "--repeat", 100, "--drop", "oldest", "--plan", plan, "--json")
+    process = program("run", model, clip, "--repeat", 1000000, "--drop", "oldest", "--plan", plan, "--json")
     answers = [json.loads(process.stdout.readline()) for _ in range(20)]
-    later_model.replace(model)  # at once: the clip ends soon
+    lines = []
+    reader = threading.Thread(target=lambda: lines.extend(process.stdout))
+    reader.start()
+    later_model.replace(model)
     later_plan.replace(plan)
     assert reloaded(process) == "SIGHUP: now net on little\n"
     model.write_bytes(b"no model")
     assert "error: " in (told := reloaded(process)) and told.endswith("the run goes on as it was\n")
     process.terminate()
-    shown, _ = process.communicate(timeout=30)
-    figures = json.loads(shown.splitlines()[-1])
+    process.wait(timeout=30)
+    reader.join()
+    figures = json.loads(lines[-1])
     assert [plan for _, plan in figures["plans"]] == ["big", "little"]
     assert figures["moves"][0]["why"] == "replaced" and figures["interrupted"] and len(answers) == 20
 
