@@ -272,7 +272,8 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
     op->block = min64(round_up(op->block, unit), tiles);
 
     const int64_t columns = float_rows ? ROWS_COLUMNS : COLUMNS;
-    op->panel_block = !op->lazy ? min64(max64(1, columns / p->kernel->nr), panels_of(op)) : 1;
+    const int64_t panels = min64(max64(1, columns / p->kernel->nr), is_f16(op) ? PA_F16_PANELS : columns);
+    op->panel_block = !op->lazy ? min64(panels, panels_of(op)) : 1;
     const int64_t sums = float_rows ? op->n * op->m : points_of(op);
     const int64_t rows_bytes = in_order ? ROWS_SUMS_IN_ORDER : ROWS_SUMS_BYTES;
     const int64_t most_bytes = is_f16(op) ? HALVES_BYTES : float_rows ? rows_bytes : SUMS_BYTES;
