@@ -223,7 +223,7 @@ POOL = replace(
         (conv_step(44, 8, 9, 7, stride=2), Algorithm("winograd", 5)),  # 176 channels in its phases, in rows of 88
         (conv_step(8, 8, 25, 15, stride=5), Algorithm("winograd", 4)),
         (conv_step(8, 8, 6, 5), Algorithm("winograd", 6)),
-        (conv_step(8, 8, 6, 3), Algorithm("winograd", 5)),
+        (conv_step(8, 8, 6, 3), Algorithm("winograd", 7)),
         (conv_step(8, 8, 6, 3), Algorithm("winograd")),
         (conv_step(8, 8, 6, 3), "winograd4"),  # a name is no algorithm
         (conv_step(8, 8, 6, 3), Algorithm("winograd", 99999999999)),
