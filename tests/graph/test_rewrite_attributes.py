@@ -67,6 +67,7 @@ RULES = {
     "nest_concat": {"concat": {"axis": H}},
     "fuse_clamp": {"clip": CLAMP, "conv": WINDOW | CLAMP, "div": {**CLAMP, "swapped": K}},
     "fuse_residual": {"conv": WINDOW | CLAMP, "add": SYMMETRIC},
+    "turn_attention": {"matmul": {"alpha": K}, "softmax": {"axis": H}, "transpose": {"perm": H}},
     "fuse_attention": {
         "matmul": {"alpha": H}, "softmax": {"axis": H}, "mul": SYMMETRIC, "div": ORDERED, "add": SYMMETRIC,
         "reshape": {"shape": H}, "attention": {"scale": H, "causal": K},
@@ -271,6 +272,12 @@ def attending() -> list[Graph]:
     return graphs
 
 
+def turned() -> list[Graph]:
+    net = Sketch((1, 2, 4, 4), (1, 2, 4, 4))
+    weights = net.op("transpose", net.op("softmax", "x0", axis=3), perm=(0, 1, 3, 2))
+    return [net.graph(net.op("matmul", "x1", weights, alpha=0.5))]
+
+
 def stored() -> list[Graph]:
     net = Sketch(IMAGE)
     return [net.graph(net.op("dequantize", net.put("x0"), scale=0.25, zero=0))]
@@ -332,7 +339,8 @@ EXAMPLES = {
     "crop_kernel": dilated, "fold_constant": scaled_after, "merge_branches": branches,
     "fold_normalization": scaled_before, "make_activation": gated, "add_to_gate": added_to_gate,
     "join_slices": sliced, "nest_concat": nested, "fuse_clamp": clamped, "fuse_residual": residual,
-    "fuse_attention": attending, "read_what_was_stored": stored, "store_later": stored_and_moved,
+    "turn_attention": turned, "fuse_attention": attending, "read_what_was_stored": stored,
+    "store_later": stored_and_moved,
     "take_maxima_of_floats": maxima, "drop_fakequant": on_levels_again, "normalize_as_it_is": normalized,
     "multiplied": divided,
 }  # fmt: skip
