@@ -323,15 +323,10 @@ def normalized() -> list[Graph]:
 
 
 def divided() -> list[Graph]:
-    graphs = []
-    for last in ("floor", "cast", "conv"):
-        net = Sketch(IMAGE)
-        x = net.op("div", "x0", net.number(41.0))
-        if last == "conv":
-            graphs.append(net.graph(net.op("floor", net.conv(x, 6, 3))))
-        else:
-            graphs.append(net.graph(net.op(last, x, **({"to": "float32"} if last == "cast" else {}))))
-    return graphs
+    nets = [Sketch(IMAGE) for _ in range(3)]
+    x, y, z = (net.op("div", "x0", net.number(41.0)) for net in nets)
+    last = nets[0].op("floor", x), nets[1].op("cast", y, to="float32"), nets[2].op("floor", nets[2].conv(z, 6, 3))
+    return [net.graph(name) for net, name in zip(nets, last, strict=True)]
 
 
 EXAMPLES = {
@@ -340,9 +335,8 @@ EXAMPLES = {
     "fold_normalization": scaled_before, "make_activation": gated, "add_to_gate": added_to_gate,
     "join_slices": sliced, "nest_concat": nested, "fuse_clamp": clamped, "fuse_residual": residual,
     "turn_attention": turned, "fuse_attention": attending, "read_what_was_stored": stored,
-    "store_later": stored_and_moved,
-    "take_maxima_of_floats": maxima, "drop_fakequant": on_levels_again, "normalize_as_it_is": normalized,
-    "multiplied": divided,
+    "store_later": stored_and_moved, "take_maxima_of_floats": maxima, "drop_fakequant": on_levels_again,
+    "normalize_as_it_is": normalized, "multiplied": divided,
 }  # fmt: skip
 
 
@@ -350,9 +344,7 @@ def changed(graph: Graph, at: int, name: str, value) -> Graph | None:
     """The graph with one attribute of one node changed, its shapes and types anew; None where that does not fit."""
     nodes, tensors = list(graph.nodes), {tensor.name: tensor for tensor in graph.inputs}
     nodes[at] = replace(nodes[at], attrs={**nodes[at].attrs, name: value})
-    operands = tensors | {
-        constant: Tensor(constant, array.shape, str(array.dtype)) for constant, array in graph.constants.items()
-    }
+    operands = tensors | {x: Tensor(x, made.shape, str(made.dtype)) for x, made in graph.constants.items()}
     for node in nodes:
         read = [operands[x] for x in node.inputs]
         try:
@@ -393,9 +385,7 @@ def test_no_attribute_escapes_a_rule(rule, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(rewriting, "RULES", (named[rule],) if rule in named else ())
         for graph in graphs:
-            assert rewriting.rewrite(graph).nodes != graph.nodes or rule == "multiplied", (
-                "an example, but nothing is done"
-            )
+            assert rewriting.rewrite(graph).nodes != graph.nodes or rule == "multiplied", "an example of nothing"
     met = set()
     for graph in graphs:
         same(graph)
