@@ -137,6 +137,12 @@ def test_other_columns_stay(weights):
     assert "attention" not in ops_of(rewritten(net.graph(net.op("matmul", "x2", weights(net)))))
 
 
+def test_a_softmax_of_no_scores_is_not_turned():
+    net = Net((1, 2, 7, 5), (1, 2, 4, 5))
+    graph = rewritten(net.graph(net.op("matmul", "x1", keys(net, net.op("softmax", "x0", axis=3)))))
+    assert ops_of(graph) == "softmax transpose matmul"
+
+
 def plain(net):
     return net.op("matmul", "x0", keys(net, "x1"))
 

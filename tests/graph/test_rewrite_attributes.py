@@ -274,7 +274,8 @@ def attending() -> list[Graph]:
 
 def turned() -> list[Graph]:
     net = Sketch((1, 2, 4, 4), (1, 2, 4, 4))
-    weights = net.op("transpose", net.op("softmax", "x0", axis=3), perm=(0, 1, 3, 2))
+    scores = net.op("matmul", "x0", "x1")
+    weights = net.op("transpose", net.op("softmax", scores, axis=3), perm=(0, 1, 3, 2))
     return [net.graph(net.op("matmul", "x1", weights, alpha=0.5))]
 
 

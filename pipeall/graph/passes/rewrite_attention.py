@@ -57,6 +57,8 @@ def turn_attention(editor: GraphEditor, node: Node) -> bool:
         return False
     if turned.attrs["perm"] != _swapped(turned.attrs["perm"]) or not _is_float(editor, node.inputs[0]):
         return False
+    if _scores(editor, softmax.inputs[0], DEPTH) is None:
+        return False
     inputs = (softmax.output, _transposed(editor, node, node.inputs[0]))
     product = editor.insert("matmul", f"{node.name}.turned", inputs, node.attrs, node)
     perm = _swapped(editor.shapes[product])
